@@ -1,0 +1,47 @@
+"""Digests of files and trees; the tree digest is independent of location, times and owner."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def sha256_file(path: Path) -> str:
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def walk(root: Path) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Yield (path relative to root as bytes, lstat) of everything below `root`, sorted; links are not followed."""
+    top = os.fsencode(root)
+    stack = [top]
+    found: list[tuple[bytes, os.stat_result]] = []
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                info = entry.stat(follow_symlinks=False)
+                found.append((os.path.relpath(entry.path, top), info))
+                if stat.S_ISDIR(info.st_mode):
+                    stack.append(entry.path)
+    yield from sorted(found)
+
+
+def tree_digest(root: Path) -> str:
+    """sha256 over each entry's path, kind, executable bit and content (link target for links)."""
+    total = hashlib.sha256()
+    top = os.fsencode(root)
+    for rel, info in walk(root):
+        full = os.path.join(top, rel)
+        if stat.S_ISREG(info.st_mode):
+            kind = b"x" if info.st_mode & 0o100 else b"f"
+            with open(full, "rb") as f:  # noqa: PTH123 - bytes paths
+                content = hashlib.file_digest(f, "sha256").digest()
+        elif stat.S_ISLNK(info.st_mode):
+            kind, content = b"l", hashlib.sha256(os.readlink(full)).digest()
+        else:
+            kind, content = (b"d" if stat.S_ISDIR(info.st_mode) else b"o"), b""
+        total.update(len(rel).to_bytes(4, "big") + rel + kind + content)
+    return total.hexdigest()

@@ -1,0 +1,104 @@
+"""The run's journal: append-only, one JSON record a line, synced; whole files are written by temp, sync and rename.
+
+A unit of work writes its result file first and then its record, so a record always points at a complete file. A torn last
+line (a kill while appending) is cut off at the next opening.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from refactorbench.errors import HarnessError, UsageError
+
+T = TypeVar("T")
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace `path` with `data`; after a kill at any instant it holds the old or the new content, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temp.open("wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        temp.replace(path)
+    except OSError as e:
+        temp.unlink(missing_ok=True)
+        raise HarnessError(f"cannot write {path}: {e.strerror}; what was there before is kept: free some space and resume") from e
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON with sorted keys, atomically."""
+    raw = msgspec.json.encode(value, order="sorted")
+    write_atomic(path, msgspec.json.format(raw, indent=1) + b"\n")
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read `path` as `kind`; UsageError names the file and what is wrong with it."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as e:
+        raise UsageError(f"cannot read {path}: {e.strerror}") from e
+    except msgspec.MsgspecError as e:
+        raise UsageError(f"{path} is damaged: {e}; restore it, or start the run anew in another directory") from e
+
+
+class Record(msgspec.Struct, frozen=True):
+    """`unit` names the work (e.g. "build", "replay/levels", "verify/v1/003"); `data` is small."""
+
+    unit: str
+    at: float
+    data: dict[str, Any] = {}
+
+
+class Journal:
+    """Open a run's journal for one process; a second process is refused while the first holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            self._file.close()
+            raise UsageError(f"{path.parent} is in use by another process: wait for it, or give another --out") from e
+        self._records = {r.unit: r for r in self._load()}
+
+    def _load(self) -> Iterator[Record]:
+        self._file.seek(0)
+        good = 0
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                break
+            try:
+                record = msgspec.json.decode(line, type=Record)
+            except msgspec.MsgspecError:
+                raise UsageError(f"{self.path} is damaged at byte {good}: start the run anew in another directory") from None
+            good += len(line)
+            yield record
+        self._file.truncate(good)
+        self._file.seek(0, os.SEEK_END)
+
+    def done(self, unit: str) -> Record | None:
+        return self._records.get(unit)
+
+    def append(self, record: Record) -> None:
+        """Append and sync; when this returns the record survives a kill and a power cut."""
+        try:
+            self._file.write(msgspec.json.encode(record) + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as e:
+            raise HarnessError(f"cannot write {self.path}: {e.strerror}; free some space and resume") from e
+        self._records[record.unit] = record
+
+    def close(self) -> None:
+        self._file.close()
