@@ -83,7 +83,8 @@ def score(
         return Score(None, low, 1.0, g[0], checks[0], None, tuple(why))
     survived = sum(o.passed for o in verifiers.values())
     errored = sum(o.prevents_verdict for o in verifiers.values()) + max(0, VERIFIERS - len(verifiers))
-    why.append(f"stage III: {survived} of {VERIFIERS} verifiers found nothing" + (f", {errored} in error" if errored else ""))
+    in_error = f", {errored} in error" if errored else ""
+    why.append(f"stage III: {survived} of {VERIFIERS} verifiers found nothing{in_error}")
     low = 0.0 if open_stage else formula(1, True, survived)
     high = formula(1, True, min(VERIFIERS, survived + errored))
     value = None if open_stage or errored else formula(1, True, survived)

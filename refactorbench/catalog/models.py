@@ -15,7 +15,7 @@ class Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class StateASource(Closed):
+class StateASource(Closed, frozen=True):
     """Where State A comes from. `archive` is the file name the client delivers; `tree_sha256` of the unpacked tree."""
 
     kind: Literal["debian-source"]
@@ -28,7 +28,7 @@ class StateASource(Closed):
     strip: int = 1
 
 
-class Recipe(Closed):
+class Recipe(Closed, frozen=True):
     """How a tree is built. `script` (POSIX sh, relative to the task) runs in the tree's root; `outputs` maps product
     paths to files the build leaves in the tree; `env` is added to the build environment."""
 
@@ -41,7 +41,7 @@ class Recipe(Closed):
     memory_mb: int = 4096
 
 
-class Variant(Closed):
+class Variant(Closed, frozen=True):
     """Another honest build of State A: same recipe, other environment."""
 
     id: str
@@ -49,7 +49,7 @@ class Variant(Closed):
     toolchain: tuple[str, ...]
 
 
-class Runtime(Closed):
+class Runtime(Closed, frozen=True):
     """What the root of the checked program holds beside the product: library names resolved on the host."""
 
     libraries: tuple[str, ...]
@@ -57,7 +57,7 @@ class Runtime(Closed):
     deny_exec_memory: bool = True
 
 
-class Drivers(Closed):
+class Drivers(Closed, frozen=True):
     """Small C programs of the task, compiled by the harness against each delivered library into /product/drivers/."""
 
     sources: tuple[str, ...]
@@ -65,7 +65,7 @@ class Drivers(Closed):
     library: str  # product path, e.g. "lib/libbz2.so.1.0"
 
 
-class OldStack(Closed):
+class OldStack(Closed, frozen=True):
     """What counts as the old stack in a build of the target: compiler names that become tripwires."""
 
     compilers: tuple[str, ...]
@@ -73,7 +73,7 @@ class OldStack(Closed):
     kept: tuple[str, ...] = ()  # State A files (globs) that the instruction lets a submission keep
 
 
-class Task(Closed):
+class Task(Closed, frozen=True):
     """tasks/<id>/task.toml"""
 
     schema: Literal["refactorbench.task/1"]
@@ -98,7 +98,7 @@ class Task(Closed):
     fresh_checks: int = 200
 
 
-class Criterion(Closed):
+class Criterion(Closed, frozen=True):
     """A yes/no question of stage I. `kinds`: the finding kinds that bear on it; a PROOF of one of them fails it.
 
     `special = "builds"` marks the criterion "the target stack builds and starts it".
@@ -113,7 +113,7 @@ class Criterion(Closed):
     special: Literal["", "builds"] = ""
 
 
-class Criteria(Closed):
+class Criteria(Closed, frozen=True):
     """audit_criteria/<id>.toml"""
 
     schema: Literal["refactorbench.criteria/1"]
@@ -121,7 +121,7 @@ class Criteria(Closed):
     criterion: tuple[Criterion, ...]
 
 
-class Direction(Closed):
+class Direction(Closed, frozen=True):
     """One verifier's brief. `strategy` names a function of verifiers/<id>.py; "" in a free direction means all."""
 
     id: str
@@ -130,7 +130,7 @@ class Direction(Closed):
     strategy: str
 
 
-class Scope(Closed):
+class Scope(Closed, frozen=True):
     """Allow and deny lists that mirror the instruction. `allow` and `deny` are sentences for people and models;
     `deny_rules` are names of predicates in verifiers/<id>.py that take a Check and say whether it is out of scope."""
 
@@ -139,7 +139,7 @@ class Scope(Closed):
     deny_rules: tuple[str, ...] = ()
 
 
-class Briefs(Closed):
+class Briefs(Closed, frozen=True):
     """verifiers/<id>.toml: six directions, five with a subject and one free."""
 
     schema: Literal["refactorbench.verifiers/1"]
@@ -149,11 +149,11 @@ class Briefs(Closed):
     direction: tuple[Direction, ...]
 
 
-class JudgeSeat(Closed):
+class JudgeSeat(Closed, frozen=True):
     kind: Literal["none"] = "none"
 
 
-class VerifierSeat(Closed):
+class VerifierSeat(Closed, frozen=True):
     """`budget` is a number of inputs for fuzz verifiers; `cap_s` the wall-clock cap."""
 
     id: str
@@ -162,7 +162,7 @@ class VerifierSeat(Closed):
     cap_s: float = 3600.0
 
 
-class Panel(Closed):
+class Panel(Closed, frozen=True):
     """verifiers/panels/<name>.toml; its fingerprint is part of every score."""
 
     schema: Literal["refactorbench.panel/1"]
@@ -172,7 +172,7 @@ class Panel(Closed):
     prompt_version: str = "1"
 
 
-class ModuleEntry(Closed):
+class ModuleEntry(Closed, frozen=True):
     """One module of a recording; `checks_sha256` and `observations_sha256` are over the rows' digests in order."""
 
     id: str
@@ -183,7 +183,7 @@ class ModuleEntry(Closed):
     observations_sha256: str
 
 
-class Manifest(Closed):
+class Manifest(Closed, frozen=True):
     """recordings/<id>/manifest.json"""
 
     schema: Literal["refactorbench.recording/1"]

@@ -73,7 +73,7 @@ class Worker(Protocol):
     """Observes checks one after another; not safe for concurrent use."""
 
     def observe(self, check: Check) -> Observation:
-        """Run one check in fresh scratch. Raises HarnessError when the sandbox itself fails, never for the submission."""
+        """Run one check in fresh scratch. HarnessError when the sandbox fails, never for the submission."""
         ...
 
     def close(self) -> None: ...
