@@ -1,0 +1,27 @@
+"""Exact statistics that a verdict rests on: rational arithmetic, no floating-point sums."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+MEMORISED_P = Fraction(1, 10**9)
+MEMORISED_SHARE = Fraction(1, 5)
+
+
+def fisher_greater(fixed_failed: int, fixed_total: int, fresh_failed: int, fresh_total: int) -> Fraction:
+    """Return the one-sided p of Fisher's exact test: the chance that a random split of the same checks would put at
+    least `fresh_failed` of the failures among the fresh ones. ValueError when a count is negative or above its total."""
+    if not (0 <= fixed_failed <= fixed_total and 0 <= fresh_failed <= fresh_total):
+        raise ValueError(f"counts out of range: {fixed_failed} of {fixed_total}, {fresh_failed} of {fresh_total}")
+    failed = fixed_failed + fresh_failed
+    last = min(failed, fresh_total)
+    ways = sum(comb(fresh_total, k) * comb(fixed_total, failed - k) for k in range(fresh_failed, last + 1))
+    return Fraction(ways, comb(fixed_total + fresh_total, failed))
+
+
+def memorised(fixed_failed: int, fixed_total: int, fresh_failed: int, fresh_total: int) -> bool:
+    """True when answers depend on having been recorded: p < 1e-9, and at least a fifth of the fresh checks fail."""
+    if not fresh_total or Fraction(fresh_failed, fresh_total) < MEMORISED_SHARE:
+        return False
+    return fisher_greater(fixed_failed, fixed_total, fresh_failed, fresh_total) < MEMORISED_P

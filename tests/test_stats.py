@@ -1,0 +1,38 @@
+from fractions import Fraction
+
+import pytest
+
+from refactorbench.stats import fisher_greater, memorised
+
+
+def test_fisher_agrees_with_the_textbook_table() -> None:
+    # Fisher's tea: 4 of 4 against 0 of 4 is 1/70; 3 of 4 against 1 of 4 is 17/70
+    assert fisher_greater(0, 4, 4, 4) == Fraction(1, 70)
+    assert fisher_greater(1, 4, 3, 4) == Fraction(17, 70)
+    assert fisher_greater(4, 4, 0, 4) == 1
+
+
+def test_equal_failure_rates_are_never_memorisation() -> None:
+    assert not memorised(600, 3000, 40, 200)
+    assert not memorised(3000, 3000, 200, 200)
+
+
+def test_fresh_checks_that_fail_alone_are_memorisation() -> None:
+    assert memorised(0, 3000, 200, 200)
+    assert memorised(10, 3000, 40, 200)
+
+
+def test_below_a_fifth_is_not_memorisation_however_small_p_is() -> None:
+    assert fisher_greater(0, 3000, 39, 200) < Fraction(1, 10**9)
+    assert not memorised(0, 3000, 39, 200)
+
+
+def test_few_checks_cannot_reach_the_bar() -> None:
+    assert not memorised(0, 10, 10, 10)
+    assert not memorised(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("counts", [(-1, 3, 0, 1), (4, 3, 0, 1), (0, 3, 2, 1)])
+def test_impossible_counts_are_refused(counts: tuple[int, int, int, int]) -> None:
+    with pytest.raises(ValueError, match="out of range"):
+        fisher_greater(*counts)
