@@ -1,7 +1,7 @@
 """The run's journal: append-only, one JSON record a line, synced; whole files are written by temp, sync and rename.
 
-A unit of work writes its result file first and then its record, so a record always points at a complete file. A torn last
-line (a kill while appending) is cut off at the next opening.
+A unit of work writes its result file first and then its record, so a record always points at a complete file. A torn
+last line (a kill while appending) is cut off at the next opening.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def write_atomic(path: Path, data: bytes) -> None:
         temp.replace(path)
     except OSError as e:
         temp.unlink(missing_ok=True)
-        raise HarnessError(f"cannot write {path}: {e.strerror}; what was there before is kept: free some space and resume") from e
+        raise HarnessError(
+            f"cannot write {path}: {e.strerror}; what was there before is kept: free some space and resume"
+        ) from e
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -81,7 +83,9 @@ class Journal:
             try:
                 record = msgspec.json.decode(line, type=Record)
             except msgspec.MsgspecError:
-                raise UsageError(f"{self.path} is damaged at byte {good}: start the run anew in another directory") from None
+                raise UsageError(
+                    f"{self.path} is damaged at byte {good}: start the run anew in another directory"
+                ) from None
             good += len(line)
             yield record
         self._file.truncate(good)
