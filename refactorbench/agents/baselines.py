@@ -1,0 +1,82 @@
+"""Agents that need no model: nothing done, the task's own solution, a tree handed in, a command."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from refactorbench.agents.protocol import Agent, AgentContext, AgentReport
+from refactorbench.build.toolchain import find
+from refactorbench.errors import UsageError, did_you_mean
+from refactorbench.sandbox.protocol import Command, Limits, Mount
+
+KNOWN = ("solution", "noop", "command:...")
+
+
+def replace_tree(source: Path, work: Path) -> None:
+    shutil.rmtree(work)
+    shutil.copytree(source, work, symlinks=True, ignore=shutil.ignore_patterns("target"))
+
+
+class Noop:
+    """Hands State A back unchanged: every recorded check passes, nothing was migrated."""
+
+    name = "noop"
+
+    def migrate(self, context: AgentContext) -> AgentReport:
+        return AgentReport("done", "State A handed in unchanged")
+
+
+class Solution:
+    """Hands in the State B that the task ships."""
+
+    name = "solution"
+
+    def migrate(self, context: AgentContext) -> AgentReport:
+        folder = context.task.folder / "solution"
+        if not folder.is_dir():
+            raise UsageError(f"task {context.task.task.id} ships no solution: use --agent noop or --submission DIR")
+        replace_tree(folder, context.work)
+        return AgentReport("done", "the task's own solution handed in")
+
+
+class CommandAgent:
+    """Runs one shell command in a closed sandbox, in the work tree, for at most the task's budget."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self.name = f"command:{command}"
+
+    def migrate(self, context: AgentContext) -> AgentReport:
+        task = context.task.task
+        toolchain = find((*task.reference.toolchain, *task.target.toolchain))
+        instruction = context.task.folder / "instruction.md"
+        done = context.sandbox.run(
+            Command(
+                argv=("/bin/sh", "-c", self.command),
+                mounts=(
+                    *toolchain.mounts,
+                    Mount(context.work, "/build/tree", writable=True),
+                    Mount(instruction, "/build/INSTRUCTION.md"),
+                ),
+                cwd="/build/tree",
+                env={"PATH": toolchain.path, "HOME": "/build/home", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+                limits=Limits(wall_s=task.budget_hours * 3600, cpu_s=task.budget_hours * 7200, memory_mb=8192,
+                              processes=1024, file_mb=2048, disk_mb=8192),
+                log=context.log,
+                symlinks=toolchain.symlinks,
+            )
+        )
+        stop = "time" if done.ended == "limit" else "done" if done.code == 0 else "error"
+        return AgentReport(stop, f"the command ended with {done.ended} {done.code} after {done.wall_s:.0f} s")
+
+
+def agent_named(name: str) -> Agent:
+    """Return the agent that `--agent NAME` means; UsageError with a suggestion otherwise."""
+    if name == "noop":
+        return Noop()
+    if name == "solution":
+        return Solution()
+    if name.startswith("command:") and name != "command:":
+        return CommandAgent(name.removeprefix("command:"))
+    raise UsageError(f"--agent {name} is unknown{did_you_mean(name, KNOWN)}: use one of {', '.join(KNOWN)}")

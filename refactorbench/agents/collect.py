@@ -1,0 +1,59 @@
+"""Collecting a submission: a plain copy, with what was left out listed by name."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from refactorbench.errors import UsageError
+from refactorbench.hashing import walk
+
+LARGEST_TREE = 4 << 30
+MOST_FILES = 200_000
+
+
+def excluded(rel: str, patterns: tuple[str, ...]) -> bool:
+    """True if `rel` or a folder above it matches a pattern; a pattern without a slash inside matches at the top only."""
+    parts = rel.split("/")
+    heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
+    return any(fnmatch.fnmatchcase(head, pattern.rstrip("/")) for head in heads for pattern in patterns)
+
+
+def collect(source: Path, dest: Path, exclude: tuple[str, ...]) -> tuple[str, ...]:
+    """Copy the tree `source` to the new folder `dest`; return what was left out (excluded folders, special files).
+
+    Modes and links are kept as they are; nothing outside `source` is followed. UsageError when there is nothing to
+    grade or the tree is beyond 200,000 entries or 4 GiB.
+    """
+    if not source.is_dir():
+        raise UsageError(f"--submission {source} is not a folder: name the root of the migrated tree")
+    left_out: list[str] = []
+    total = count = 0
+    dest.mkdir(parents=True)
+    for raw, info in walk(source):
+        rel = os.fsdecode(raw)
+        if excluded(rel, exclude):
+            if not excluded(os.path.dirname(rel), exclude) or "/" not in rel:  # noqa: PTH120 - surrogate-safe text
+                left_out.append(rel)
+            continue
+        target = dest / rel
+        if stat.S_ISDIR(info.st_mode):
+            target.mkdir(exist_ok=True)
+            continue
+        count += 1
+        total += info.st_size
+        if count > MOST_FILES or total > LARGEST_TREE:
+            raise UsageError(f"{source} holds more than {MOST_FILES} files or 4 GiB: remove build products and retry")
+        if stat.S_ISLNK(info.st_mode):
+            target.symlink_to(os.readlink(source / rel))  # noqa: PTH115
+        elif stat.S_ISREG(info.st_mode):
+            shutil.copyfile(source / rel, target, follow_symlinks=False)
+            target.chmod(0o755 if info.st_mode & 0o100 else 0o644)
+        else:
+            left_out.append(rel)
+    if count == 0:
+        raise UsageError(f"--submission {source} holds no files, so there is nothing to grade: name the migrated tree")
+    return tuple(sorted(left_out))

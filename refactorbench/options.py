@@ -1,0 +1,38 @@
+"""Requested and resolved: the options of a run, and the lock of what they stood for when it started."""
+
+from __future__ import annotations
+
+import msgspec
+
+STAGES = ("audit", "behaviour", "verification")
+
+
+class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was asked for. `agent`: solution | noop | command:... | submission. `submission` is the tree to grade."""
+
+    task: str
+    agent: str
+    submission: str = ""
+    panel: str = "offline"
+    stages: tuple[str, ...] = STAGES
+    jobs: int = 1
+    quick: bool = False
+    seed: int = 1
+    tenth: int = 10  # with quick: one check in so many is replayed
+
+
+class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the options meant: digests and versions. A run is resumed only under an equal lock."""
+
+    version: str
+    source_sha256: str  # of this program's own Python and C files
+    dirty: bool | None  # None: not a git checkout
+    task_sha256: str
+    task_status: str
+    recording_sha256: str
+    state_a_tree: str
+    panel_fingerprint: str
+    executor: str
+    sandbox: dict[str, str]
+    toolchain: dict[str, str]
+    options: RunOptions
