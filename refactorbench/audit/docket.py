@@ -60,6 +60,15 @@ class StatAnchor(msgspec.Struct, frozen=True, tag="stat"):
 Anchor = TextAnchor | BytesAnchor | TraceAnchor | StatAnchor
 
 
+class Kind(msgspec.Struct, frozen=True):
+    """What a witness can say: a finding of this kind comes from `eye`, is never stronger than `strength`, and means
+    `sentence` about the submission."""
+
+    eye: Eye
+    strength: Strength
+    sentence: str
+
+
 class Finding(msgspec.Struct, frozen=True):
     id: str
     eye: Eye
