@@ -1,1 +1,6 @@
+"""Where untrusted code runs: one protocol, bubblewrap namespaces, and a scripted implementation for tests."""
 
+from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
+from refactorbench.sandbox.protocol import Command, Completed, Limits, Mount, Sandbox, Worker, WorkerSpec
+
+__all__ = ["BubblewrapSandbox", "Command", "Completed", "Limits", "Mount", "Sandbox", "Worker", "WorkerSpec"]
