@@ -27,7 +27,11 @@ class UsageError(RefactorBenchError):
 
 
 class TaskError(UsageError):
-    pass
+    """`problems` are the sentences of the message when several things are wrong at once."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems or (message,)
 
 
 class HarnessError(RefactorBenchError):

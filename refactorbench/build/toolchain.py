@@ -45,6 +45,7 @@ WANTED: Mapping[str, Wanted] = {
     "gcc": Wanted((12,), ("gcc", "libc6-dev"), 180),
     "clang": Wanted((14,), ("clang", "libc6-dev"), 650),
     "make": Wanted((4,), ("make",), 2),
+    "tclsh": Wanted((8, 6), ("tcl",), 8),
     "rust": Wanted((1, 63), ("rustc", "cargo", "gcc", "libc6-dev"), 620),
 }
 
@@ -69,7 +70,8 @@ class Toolchain(msgspec.Struct, frozen=True):
     path: str
     fingerprint: str
 
-    def describe(self) -> dict[str, str]:
+    @property
+    def versions(self) -> dict[str, str]:
         """Facts for the lock: tool -> version and where it was found."""
         return {t.name: f"{t.version} ({t.path})" for t in self.tools} | {"fingerprint": self.fingerprint}
 
@@ -132,11 +134,11 @@ def _base_mounts() -> tuple[list[Mount], list[tuple[str, str]]]:
     return mounts, symlinks
 
 
-def _output(argv: list[str], env: Mapping[str, str] | None = None) -> str:
+def _output(argv: list[str], env: Mapping[str, str] | None = None, stdin: str = "") -> str:
     """stdout of a short command, "" when it can't be run, fails or hangs."""
     try:
         done = subprocess.run(
-            argv, cwd="/", env={**(env or os.environ), "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
+            argv, cwd="/", env={**(env or os.environ), "LC_ALL": "C"}, input=stdin.encode(),
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
@@ -151,6 +153,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _version(path: Path) -> str:
     """The first version number that `path --version` prints on its first line, "" when it doesn't run."""
+    if path.name == "tclsh":  # has no --version
+        return _output([str(path)], stdin="puts [info patchlevel]")
     first = _output([str(path), "--version"]).split("\n", 1)[0]
     return ".".join(map(str, _numbers(re.sub(r"\([^)]*\)", "", first))))
 
