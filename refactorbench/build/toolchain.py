@@ -73,7 +73,7 @@ class Toolchain(msgspec.Struct, frozen=True):
     @property
     def versions(self) -> dict[str, str]:
         """Facts for the lock: tool -> version and where it was found."""
-        return {t.name: f"{t.version} ({t.path})" for t in self.tools} | {"fingerprint": self.fingerprint}
+        return {t.name: f"{t.version} ({t.path}, sha256 {t.sha256[:12]})" for t in self.tools}
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -91,9 +91,9 @@ class Host(msgspec.Struct, frozen=True):
 
 
 def find(names: Iterable[str], host: Host | None = None) -> Toolchain:
-    """Return the newest working tools for `names` ("gcc", "make", "rust", "clang").
+    """Return the tools that `names` (keys of WANTED) stand for: the system's own, and the newest Rust that works.
 
-    ToolMissing names the tool, the version wanted, what was found instead and the Debian packages; UsageError an
+    No names give a sandbox with the system's programs. ToolMissing names the tool, the version wanted, what was found instead and the Debian packages; UsageError an
     unknown name, or a REFACTORBENCH_RUST that doesn't work.
     """
     host = host or Host.this()

@@ -129,7 +129,7 @@ def _criteria_faults(criteria: Criteria, id: str) -> Iterator[str]:
         yield "no criterion is required, so stage I could never be passed or failed: require at least one"
     special = [c.id for c in criteria.criterion if c.special == "builds"]
     if len(special) != 1:
-        yield f"special = \"builds\" is set on {', '.join(special) or 'no criterion'}: a failed build needs exactly one"
+        yield f'special = "builds" is set on {", ".join(special) or "no criterion"}: a failed build needs exactly one'
     for c in criteria.criterion:
         if not c.eyes or len(set(c.eyes)) != len(c.eyes):
             yield f"criterion '{c.id}' has eyes = {[str(e) for e in c.eyes]}: name one to three different ones"
