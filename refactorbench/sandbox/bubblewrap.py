@@ -34,7 +34,8 @@ LAUNCH = "/.launch"  # where the launcher lies inside until it hides itself
 DEVICES = ("null", "zero", "full", "random", "urandom")
 TRACED = (
     "execve,execveat,open,openat,openat2,creat,memfd_create,connect,sendto,rename,renameat,renameat2,link,linkat,symlink,"
-    "symlinkat,mmap,mprotect,chdir,fchdir,clone,clone3,fork,vfork"
+    "symlinkat,mmap,mprotect,chdir,fchdir,clone,clone3,fork,vfork,unlink,unlinkat,truncate,ptrace,process_vm_writev,"
+    "io_uring_setup,mount,unshare,setns,open_by_handle_at,sendmsg,sendmmsg"
 )
 
 
@@ -48,7 +49,8 @@ def need(program: str, package: str) -> str:
 def strace_prefix(trace: Path) -> list[str]:
     """The tracer stays outside the sandbox; --seccomp-bpf lets untraced calls run at full speed."""
     strace = need("strace", "strace")
-    options = ["-f", "--seccomp-bpf", "-qq", "-y", "-e", f"trace={TRACED}", "-e", "signal=none", "-s", "4096"]
+    options = ["-f", "--seccomp-bpf", "--decode-pids=pidns", "-qq", "-y", "-e", f"trace={TRACED}"]
+    options += ["-e", "signal=none", "-s", "4096"]
     return [strace, *options, "-o", str(trace), "--"]
 
 
