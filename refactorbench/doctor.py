@@ -24,8 +24,8 @@ from refactorbench.sandbox.protocol import Command, Completed, Limits, Sandbox
 FREE_MB = 2048  # of disk below which a run can't be counted on
 # bash, because every Debian has it: it says "tried" before and "open" after it connects.
 CONNECT = ("/bin/bash", "-c", 'echo tried; exec 3<>"/dev/tcp/$1/$2" && echo open', "connect")
-SANDBOX_REMEDY = "apt-get install bubblewrap; user namespaces must be allowed (sysctl kernel.unprivileged_userns_clone=1)"
-TRACE_REMEDY = "apt-get install strace; ptrace must be allowed (sysctl kernel.yama.ptrace_scope below 3)"
+SANDBOX_REMEDY = "apt-get install bubblewrap, and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+TRACE_REMEDY = "apt-get install strace, and allow ptrace (sysctl kernel.yama.ptrace_scope below 3)"
 ROUTED = ("192.0.2.1", 9)  # a documentation address: asking for the route to it sends nothing
 
 
@@ -129,7 +129,7 @@ def _limits(sandbox: Sandbox) -> Finding:
         return Finding("limits", "bad", text, "report this with the output of `refactorbench doctor --json`")
     if "cgroup" not in mechanism:
         return Finding(
-            "limits", "warn", f"{mechanism or 'unknown'}: a process tree's memory is watched, not bounded by the kernel",
+            "limits", "warn", f"{mechanism or 'unknown'}: a process tree's memory is watched, not bounded by a cgroup",
             "run as root, or in a session with delegated cgroups (systemd-run --user --scope -p Delegate=yes ...)",
         )  # fmt: skip
     return Finding("limits", "ok", f"{mechanism}; a runaway program was stopped after {done.wall_s:.1f} s")

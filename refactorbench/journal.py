@@ -6,6 +6,7 @@ last line (a kill while appending) is cut off at the next opening.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
@@ -21,16 +22,17 @@ T = TypeVar("T")
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace `path` with `data`; after a kill at any instant it holds the old or the new content, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temp.open("wb") as f:
             f.write(data)
             f.flush()
             os.fsync(f.fileno())
         temp.replace(path)
     except OSError as e:
-        temp.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temp.unlink(missing_ok=True)
         raise HarnessError(
             f"cannot write {path}: {e.strerror}; what was there before is kept: free some space and resume"
         ) from e
@@ -66,41 +68,47 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a+b")
+        self._file = path.open("a+b", buffering=0)  # what a failed write leaves must not be written later
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
             self._file.close()
             raise UsageError(f"{path.parent} is in use by another process: wait for it, or give another --out") from e
-        self._records = {r.unit: r for r in self._load()}
+        try:
+            self._records = {r.unit: r for r in self._load()}
+        except BaseException:
+            self._file.close()
+            raise
 
     def _load(self) -> Iterator[Record]:
         self._file.seek(0)
+        lines = self._file.readall().split(b"\n")
         good = 0
-        for line in self._file:
-            if not line.endswith(b"\n"):
-                break
+        for line in lines[:-1]:
             try:
                 record = msgspec.json.decode(line, type=Record)
             except msgspec.MsgspecError:
                 raise UsageError(
                     f"{self.path} is damaged at byte {good}: start the run anew in another directory"
                 ) from None
-            good += len(line)
+            good += len(line) + 1
             yield record
         self._file.truncate(good)
-        self._file.seek(0, os.SEEK_END)
 
     def done(self, unit: str) -> Record | None:
         return self._records.get(unit)
 
     def append(self, record: Record) -> None:
         """Append and sync; when this returns the record survives a kill and a power cut."""
+        line = memoryview(msgspec.json.encode(record) + b"\n")
+        size = os.fstat(self._file.fileno()).st_size
         try:
-            self._file.write(msgspec.json.encode(record) + b"\n")
-            self._file.flush()
+            while line:
+                line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError as e:
+            with contextlib.suppress(OSError):
+                self._file.truncate(size)
             raise HarnessError(f"cannot write {self.path}: {e.strerror}; free some space and resume") from e
         self._records[record.unit] = record
 

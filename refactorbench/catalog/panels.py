@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from refactorbench.catalog.models import Panel
-from refactorbench.catalog.toml import Problems, read_toml
+from refactorbench.catalog.toml import Problems, load_toml
 from refactorbench.errors import TaskError, did_you_mean
 from refactorbench.scoring import VERIFIERS
 
@@ -25,12 +25,8 @@ def load_panel(root: Path, name: str) -> Panel:
             f"panel '{name}' is unknown{did_you_mean(name, known)}: the panels here are {', '.join(known) or '(none)'}"
         )
     path = root / "verifiers" / "panels" / f"{name}.toml"
-    problems = Problems()
-    panel = read_toml(path, Panel, problems)
-    if panel is not None:
-        problems += [f"{path}: {p}" for p in _faults(panel, name)]
-    problems.raise_if_any(f"panel {name}")
-    assert panel is not None
+    panel = load_toml(path, Panel)
+    Problems(f"{path}: {p}" for p in _faults(panel, name)).raise_if_any(f"panel {name}")
     return panel
 
 

@@ -36,6 +36,15 @@ class Problems(list[str]):
             raise TaskError(f"{what} has {len(self)} problems:\n" + "\n".join(f"- {p}" for p in self), tuple(self))
 
 
+def load_toml(path: Path, kind: type[T]) -> T:
+    """Return `path` as the struct `kind`; TaskError tells all that is wrong with it."""
+    problems = Problems()
+    value = read_toml(path, kind, problems)
+    problems.raise_if_any(str(path))
+    assert value is not None
+    return value
+
+
 def read_toml(path: Path, kind: type[T], problems: Problems) -> T | None:
     """Read `path` as the struct `kind`; None after adding what is wrong to `problems`."""
     try:

@@ -35,14 +35,39 @@ def lock(cache: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def scratch(cache: Path, what: str) -> Iterator[Path]:
-    """A folder on the cache's own file system (so that a rename out of it is atomic), removed afterwards."""
+    """A folder on the cache's own file system (so that a rename out of it is atomic), removed afterwards.
+
+    Folders that a killed process left behind are removed too: a living one holds a lock on its own.
+    """
     parent = cache / "tmp"
     parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{what}-", dir=parent))
+    with lock(cache, "scratch"):
+        for old in parent.iterdir():
+            if (held := _hold(old)) is not None:
+                shutil.rmtree(old, ignore_errors=True)
+                os.close(held)
+        folder = Path(tempfile.mkdtemp(prefix=f"{what}-", dir=parent))
+        held = _hold(folder)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def _hold(folder: Path) -> int | None:
+    """An open, locked descriptor of `folder`, None when another process holds it or it is gone."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def archive_path(source: StateASource, cache: Path) -> Path:

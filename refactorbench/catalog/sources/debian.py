@@ -22,6 +22,7 @@ from refactorbench.catalog.models import StateASource
 from refactorbench.catalog.sources.cache import Progress, by_hand, keep_archive, scratch
 from refactorbench.errors import HarnessError, ToolMissing
 
+ETC, OS_RELEASE = Path("/etc/apt"), Path("/etc/os-release")
 APT_TIMEOUT_S = 1800
 KEPT_OPTIONS = ("signed-by", "trusted", "check-valid-until", "check-date", "allow-weak")
 
@@ -125,12 +126,11 @@ def running_release(os_release: Path) -> str:
 
 
 class Apt:
-    """The apt client over a private state in `folder`; `etc` and `os_release` are the machine's."""
+    """The apt client over a private state in `folder`."""
 
-    def __init__(self, folder: Path, etc: Path = Path("/etc/apt"), os_release: Path = Path("/etc/os-release")) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        entries = machine_entries(etc)
-        self.entries = main_archive(entries, running_release(os_release))
+        self.entries = main_archive(machine_entries(ETC), running_release(OS_RELEASE))
         self.get = _program("apt-get", "/usr/bin/apt-get")
         self.helper = _program("apt-helper", "/usr/lib/apt/apt-helper")
 
@@ -186,14 +186,11 @@ def _program(name: str, usual: str) -> str:
     return found
 
 
-def fetch_archive(source: StateASource, cache: Path, progress: Progress, **machine: Path) -> Path:
-    """Download `source`'s orig archive into the cache and return it; HarnessError says what to do instead.
-
-    `machine` overrides Apt's `etc` and `os_release`.
-    """
+def fetch_archive(source: StateASource, cache: Path, progress: Progress) -> Path:
+    """Download `source`'s orig archive into the cache and return it; HarnessError says what to do instead."""
     what = f"{source.package} {source.version} ({source.suite})"
     with scratch(cache, "apt") as folder:
-        apt = Apt(folder, **machine)
+        apt = Apt(folder)
         if not apt.entries:
             raise HarnessError(
                 f"no entry of the main Debian archive in this machine's apt sources: cannot fetch {what}. "
