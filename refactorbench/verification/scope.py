@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,7 @@ RUNTIME_VARIABLES = (
     *(b"GODEBUG", b"GOGC", b"GOMAXPROCS", b"GOTRACEBACK", b"PYTHON", b"NODE_", b"JAVA_", b"DOTNET_"),
 )
 _TOKEN = re.compile(rb"[^\s=:,;'\"\x00]+")
+_PRIVATE_IN_DATA = re.compile(rb"/(?:product/+(?:bin|lib|include|drivers)|proc/+(?:self|thread-self|[0-9]+))/")
 
 
 class Rules:
@@ -44,15 +45,20 @@ class Rules:
         return ""
 
 
-def _leaves_scratch(text: bytes, start: bytes = SCRATCH) -> bytes:
-    """Return the first private path that a word of `text` means when seen from the folder `start`, or b""."""
+def _private_path(text: bytes, start: bytes = SCRATCH) -> bytes:
+    """Return the first private path that a word of `text` means when seen from the folder `start`, or b"".
+
+    The root counts too: from there a walk, or a link, leads everywhere.
+    """
     for word in _TOKEN.findall(text):
-        # an option may be glued to its path: look at the word and at its part from the first slash or dots
-        for part in {word, word[max(0, word.find(b"/")) :], word[max(0, word.find(b"..")) :]}:
-            if b"/" not in part:
+        body = word.lstrip(b"-+@")
+        # an option's letters may be glued to its path
+        glued = (body, body[1:], body[max(0, body.find(b"/")) :]) if body != word else ()
+        for part in (word, *glued):
+            if b"/" not in part and part != b"..":
                 continue
             path = posixpath.normpath(posixpath.join(start, part)).replace(b"//", b"/")
-            if any(path == p or path.startswith(p + b"/") for p in PRIVATE):
+            if path == b"/" or any(path == p or path.startswith(p + b"/") for p in PRIVATE):
                 return path
     return b""
 
@@ -62,24 +68,15 @@ def identifies_tree(check: Check) -> str:
     for key, _ in check.env:
         if key.startswith(RUNTIME_VARIABLES):
             return f"variable {key.decode('latin-1')} speaks to the run-time, not to the product"
-    words = [*check.argv, *(value for _, value in check.env)]
-    texts = [(w, SCRATCH) for w in words]
-    # a name that lies on stdin or in a file may be opened by the product; only whole paths are looked for there
-    texts += [(m, SCRATCH) for body in (check.stdin, *(f.data for f in check.files)) for m in _paths_in(body)]
+    texts = [(word, SCRATCH) for word in (*check.argv, *(value for _, value in check.env))]
     texts += [(f.path, SCRATCH) for f in check.files]
     texts += [(f.target, posixpath.dirname(posixpath.join(SCRATCH, f.path))) for f in check.files if f.target]
-    for text, start in texts:
-        path = _leaves_scratch(text, start)
-        if path:
-            return f"the input names {path[:100].decode('latin-1')}"
-    return ""
-
-
-_PRIVATE_IN_DATA = re.compile(rb"[^\s\x00]*/(?:product|proc/self|proc/[0-9]+|sys/)[^\s\x00]*")
-
-
-def _paths_in(data: bytes) -> Iterable[bytes]:
-    return _PRIVATE_IN_DATA.findall(data)
+    path = next(filter(None, (_private_path(text, start) for text, start in texts)), b"")
+    if not path:
+        # a name in the data may be opened by the product
+        named = next(filter(None, map(_PRIVATE_IN_DATA.search, (check.stdin, *(f.data for f in check.files)))), None)
+        path = named[0] if named else b""
+    return f"the input names {path[:100].decode('latin-1')}" if path else ""
 
 
 def load_module(path: Path) -> ModuleType:
