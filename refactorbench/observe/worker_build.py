@@ -19,8 +19,9 @@ WORKER_SOURCE = _PACKAGE / "observe" / "worker.c"
 
 
 def source_digest(source: Path) -> str:
-    """sha256 over the source and the compiler flags: what the name of the compiled program depends on."""
-    return hashlib.sha256(source.read_bytes() + "\0".join(FLAGS).encode()).hexdigest()
+    """sha256 over the source, its own headers (NAME_*.h beside it) and the compiler flags."""
+    texts = [source, *sorted(source.parent.glob(f"{source.stem}_*.h"))]
+    return hashlib.sha256(b"\0".join(t.read_bytes() for t in texts) + "\0".join(FLAGS).encode()).hexdigest()
 
 
 def static_program(source: Path, cache: Path | None = None) -> Path:

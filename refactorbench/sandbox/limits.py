@@ -16,7 +16,6 @@ from typing import Protocol
 
 import msgspec
 
-from refactorbench.errors import HarnessError
 from refactorbench.sandbox.protocol import Limits
 
 MIB = 1 << 20
@@ -221,7 +220,3 @@ def mechanism() -> str:
     finally:
         scope.close()
 
-
-def require_dead(deadline: float, what: str) -> HarnessError:
-    """The error for processes that survive SIGKILL: they hang in the kernel (dead network file system, bad disk)."""
-    return HarnessError(f"{what} is still there {deadline:g} s after SIGKILL: see dmesg; nothing was graded from it")
