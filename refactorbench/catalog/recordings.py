@@ -24,7 +24,6 @@ from refactorbench.journal import write_json
 from refactorbench.observe.model import Check, Observation, decode_check, decode_observation, encode
 from refactorbench.observe.rules import find
 
-SCHEMA = "refactorbench.recording/1"
 BLOCK = 256  # rows in memory while reading
 COLUMNS = {
     "id": "VARCHAR",
