@@ -1,7 +1,7 @@
 """The docket: what the witnesses found, with anchors that the host can re-open.
 
-A witness reports once for the whole submission. Each finding has a `kind`; audit_criteria/<id>.toml says which kinds bear
-on which criterion.
+A witness reports once for the whole submission. Each finding has a `kind`; audit_criteria/<id>.toml says which kinds
+bear on which criterion.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ SOURCE_KINDS = _kinds(
     Strength.PROOF,
     {
         "source-remains": "source code of State A's old language, which the instruction doesn't keep, is in the tree",
-        "binary-code": "machine or virtual-machine code lies in the tree, hidden or read by the build",
-        "compiled-assembly": "assembly text that a compiler wrote is in the tree",
+        "binary-code": "machine or virtual-machine code lies in a file that the build or the product takes in",
+        "compiled-assembly": "assembly text that a compiler wrote stands in a file that the build takes in",
         "foreign-source-built": "new source of the old language was read by the build",
         "recorded-answers": "recorded answers of many checks are stored in the tree",
         "not-migrated": "the tree has no code of the target language, or all of State A's code is still there",
@@ -24,8 +24,8 @@ SOURCE_KINDS = _kinds(
     Eye.SOURCE,
     Strength.LEAD,
     {
-        "binary-unread": "machine code lies openly in the tree and the build didn't read it",
-        "old-source-in-history": "version control data in the tree holds old code that the build didn't read",
+        "binary-unread": "machine code lies in the tree, but the build doesn't take it in or it is another system's",
+        "old-source-in-history": "version control data or a build cache holds old code that the build didn't read",
         "foreign-source": "new source of the old language is in the tree and the build didn't read it",
         "few-recorded-answers": "recorded answers of a few checks are stored in the tree",
         "copied-table": "a table of numbers equals one of State A's, as a faithful port may need",
@@ -35,7 +35,7 @@ SOURCE_KINDS = _kinds(
         "link-out": "a link in the tree points out of it",
         "inline-assembly": "the target source holds inline or included assembly",
         "network-fetch": "a build file asks for something from the network",
-        "addresses-grader": "text in the tree speaks to whoever grades it",
+        "grader-text": "text in the tree speaks to whoever grades it",
     },
 )
 
@@ -44,7 +44,7 @@ RUNTIME_KINDS = _kinds(
     Strength.PROOF,
     {
         "runtime-exec": "the product tried to execute another program where State A doesn't",
-        "runtime-exec-memory": "the product asked for memory that it can write and execute, or for an executable memory file",
+        "runtime-exec-memory": "the product asked for memory to write and execute, or for an executable memory file",
         "runtime-foreign-library": "the product opened a library or program that the task doesn't declare",
         "answers-memorised": "fresh checks fail where recorded ones of the same generators pass",
     },
