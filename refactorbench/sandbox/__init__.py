@@ -2,5 +2,17 @@
 
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
 from refactorbench.sandbox.protocol import Command, Completed, Limits, Mount, Sandbox, Worker, WorkerSpec
+from refactorbench.sandbox.scripted import ScriptedSandbox, ScriptedWorker
 
-__all__ = ["BubblewrapSandbox", "Command", "Completed", "Limits", "Mount", "Sandbox", "Worker", "WorkerSpec"]
+__all__ = [
+    "BubblewrapSandbox",
+    "Command",
+    "Completed",
+    "Limits",
+    "Mount",
+    "Sandbox",
+    "ScriptedSandbox",
+    "ScriptedWorker",
+    "Worker",
+    "WorkerSpec",
+]

@@ -74,6 +74,12 @@ class SandboxProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(GRACE_S)
 
+    def kill(self) -> None:
+        """SIGKILL to the namespace; `end` is still to be called."""
+        with contextlib.suppress(OSError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
     def end(self) -> str:
         """Kill the namespace, prove that it is empty, release everything; return what was written to {report}.
 
@@ -81,9 +87,8 @@ class SandboxProcess:
         when that takes longer than SWEEP_S.
         """
         try:
+            self.kill()
             if self._pidfd >= 0:
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
                 if not select.select([self._pidfd], [], [], SWEEP_S)[0]:
                     raise HarnessError(
                         f"process {self.init} of a sandbox is still there {SWEEP_S:g} s after SIGKILL, hanging in the "
@@ -102,7 +107,8 @@ class SandboxProcess:
             self._close()
 
     def _close(self) -> None:
-        for fd in (self._info, self._report, self._pidfd):
+        fds, self._pidfd = (self._info, self._report, self._pidfd), -1
+        for fd in fds:
             if fd >= 0:
                 os.close(fd)
         self.scope.close()

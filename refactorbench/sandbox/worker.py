@@ -38,6 +38,7 @@ WORKER = "/worker"  # outside /r, the root that programs see
 ANSWER_S = 60.0  # beyond the wall limit: reading the scratch, sending it
 WATCH_S = 0.05
 PIPE = 1 << 20
+IN_FLIGHT = 4
 DENY_MEMORY, LIMIT_PROCESSES, SHARED_MEMORY, LIMIT_SPACE, MARK = 1, 2, 4, 8, 16  # flags of worker.c
 _PT_LOAD, _PT_STACK, _WX = 1, 0x6474E551, 3
 
@@ -145,18 +146,29 @@ class BubblewrapWorker:
         """Observations in the order of `checks`, reading ahead by as much as fits into the pipe."""
         flying: deque[tuple[Check, int]] = deque()
         load = 0
-        for check in checks:
-            request = encode_request(check, self._env)
-            # never write what the worker might not be reading: both sides would wait for the other
-            while flying and (load + len(request) > self._room or len(flying) == 4):
-                first, size = flying.popleft()
-                load -= size
-                yield self._receive(first)
-            self._send(request)
-            flying.append((check, len(request)))
-            load += len(request)
-        for first, _ in flying:
-            yield self._receive(first)
+        try:
+            for check in checks:
+                request = encode_request(check, self._env)
+                # never write what the worker might not be reading: both sides would wait for the other
+                while flying and (load + len(request) > self._room or len(flying) == IN_FLIGHT):
+                    load -= flying[0][1]
+                    seen = self._receive(flying[0][0])
+                    flying.popleft()
+                    yield seen
+                self._send(request)
+                flying.append((check, len(request)))
+                load += len(request)
+            while flying:
+                seen = self._receive(flying[0][0])
+                flying.popleft()
+                yield seen
+        finally:
+            if flying:  # left early: answers are still to come that nobody will take
+                self.close()
+
+    def interrupt(self) -> None:
+        """From any thread: end the worker's processes, so that a running observation fails at once."""
+        self._process.kill()
 
     def _send(self, request: bytes) -> None:
         if not self._open:
