@@ -1,0 +1,81 @@
+"""run, score, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refactorbench.cli.shared import choose_options, emit, json_option, latest_run, run_options, stage_list
+from refactorbench.errors import BelowBar, HarnessError
+from refactorbench.options import RunOptions
+from refactorbench.paths import cache_dir, find_root
+from refactorbench.pipeline import rescore, run_pipeline
+from refactorbench.progress import Progress
+from refactorbench.report import explain, funnel
+from refactorbench.result import RunResult
+
+
+def first_line(options: RunOptions, given: dict[str, Any]) -> str:
+    """Say what is graded and why, and how to give something else."""
+    if options.submission:
+        return f"grading the tree {options.submission} as a submission of {options.task}"
+    why = "as asked" if given["agent"] or given["resume"] else (
+        "the task ships one" if options.agent == "solution" else "the task ships no solution"
+    )
+    return (
+        f"grading agent '{options.agent}' on {options.task} ({why}); "
+        "give --submission DIR for a tree of yours, or --agent solution|noop|command:..."
+    )
+
+
+def grade(root: Path | None, given: dict[str, Any], stages: tuple[str, ...]) -> RunResult:
+    """Run the stages asked for and return the result; what is printed on the way goes to stderr."""
+    data = find_root(root)
+    options, out = choose_options(data, given, stages)
+    progress = Progress()
+    progress.say(first_line(options, given))
+    return run_pipeline(data, options, out, cache_dir(), progress)
+
+
+def finish(result: RunResult, as_json: bool, min_score: float | None) -> None:
+    """Print the result; its last line says what the score means. Raises for the exit statuses 1 and 3."""
+    emit(result, as_json, lambda: explain.why(result))
+    if result.status == "unscored":
+        raise HarnessError("no verdict: " + "; ".join(result.score.why))
+    if min_score is not None and result.score.value is not None and 100 * result.score.value < min_score:
+        raise BelowBar(f"S = {100 * result.score.value:.0f} is below --min-score {min_score:g}")
+
+
+@click.command("run")
+@run_options
+@click.option("--stages", callback=stage_list, help="Some of audit,behaviour,verification [default: all].")
+@click.option("--min-score", type=click.FloatRange(0, 100), help="Exit with 1 when S (0..100) is below this.")
+@json_option
+@click.pass_obj
+def run_command(root: Path | None, stages: tuple[str, ...], min_score: float | None, as_json: bool, **given: Any) -> None:
+    """Migrate (or take a tree), audit, replay, verify, score."""
+    finish(grade(root, given, stages), as_json, min_score)
+
+
+@click.command("score")
+@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--min-score", type=click.FloatRange(0, 100), help="Exit with 1 when S (0..100) is below this.")
+@json_option
+@click.pass_obj
+def score_command(root: Path | None, run: Path | None, min_score: float | None, as_json: bool) -> None:
+    """Compute S from a run's stored evidence and say why (RUN: its directory; default the newest in runs/)."""
+    finish(rescore(find_root(root), latest_run(run)), as_json, min_score)
+
+
+@click.command("report")
+@click.argument("places", nargs=-1, type=click.Path(path_type=Path))
+@json_option
+def report_command(places: tuple[Path, ...], as_json: bool) -> None:
+    """Print the stage-by-stage funnel over runs (PLACES: run directories or folders of them; default runs/)."""
+    data = funnel.report(places or (Path("runs"),))
+    emit(data, as_json, lambda: funnel.text(data))
+
+
+COMMANDS = (run_command, score_command, report_command)

@@ -1,0 +1,270 @@
+"""A whole run, top to bottom: agent -> build -> audit -> behaviour -> verification -> score.
+
+Each unit of work is done once, stored, then journaled; a second start in the same directory goes on with the first unit
+that has no record. The order is fixed: the docket closes when replay has ended, stage I is decided before stage II is
+credited, stage III runs only when both passed or when it is asked for alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from refactorbench import evidence, summary
+from refactorbench.agents.baselines import agent_named
+from refactorbench.agents.collect import collect
+from refactorbench.agents.protocol import AgentContext
+from refactorbench.audit.stage import AuditResult
+from refactorbench.behaviour.fresh import FreshResult
+from refactorbench.behaviour.model import BehaviourResult, Selection, UnitResult
+from refactorbench.behaviour.replay import combine, replay_unit, units
+from refactorbench.build.builder import build_tree
+from refactorbench.build.model import BuildReport
+from refactorbench.errors import HarnessError, UsageError
+from refactorbench.hashing import tree_digest
+from refactorbench.journal import Journal, Record, read_json, write_json
+from refactorbench.observe.spec import worker_spec
+from refactorbench.options import Lock, RunOptions
+from refactorbench.paths import RunPaths
+from refactorbench.prepare import Prepared, make_lock, prepare
+from refactorbench.progress import Progress
+from refactorbench.result import RunResult
+from refactorbench.sandbox.protocol import Worker
+from refactorbench.verification.broken import broken_product
+from refactorbench.verification.model import ChunkResult, StageResult
+from refactorbench.verification.stage import plans, verify
+
+T = TypeVar("T")
+QUICK_ONE_IN = 10  # with --quick one recorded check in so many is replayed
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The collected tree: its digest, who made it, how they stopped, what was left out."""
+
+    agent: str
+    stop: str
+    note: str
+    digest: str
+    removed: tuple[str, ...]
+
+
+class Builds(msgspec.Struct, frozen=True):
+    """The reference's build, the target's, and State A's recipe on the submission where the target doesn't exist."""
+
+    reference: BuildReport
+    target: BuildReport
+    fallback: BuildReport | None
+
+    @property
+    def replayed(self) -> BuildReport | None:
+        """The build whose product is replayed, or None when there is no product at all."""
+        if self.target.status == "built":
+            return self.target
+        return self.fallback if self.fallback and self.fallback.status == "built" else None
+
+
+class Stored:
+    """One run's directory: units that are done are read back, others are made, stored and journaled."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+        self.journal = Journal(paths.journal)
+
+    def file(self, name: str) -> Path:
+        return self.paths.root / "units" / f"{name}.json"
+
+    def unit(self, name: str, kind: type[T], make: Callable[[], T]) -> T:
+        if self.journal.done(name):
+            return read_json(self.file(name), kind)
+        value = make()
+        self.put(name, value)
+        return value
+
+    def put(self, name: str, value: object) -> None:
+        """Store and journal; the record always points at a complete file."""
+        write_json(self.file(name), value)
+        self.journal.append(Record(name, time.time()))
+
+
+def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progress: Progress) -> RunResult:
+    """Run (or go on with) everything `options.stages` asks for in directory `out`; return the result."""
+    paths = RunPaths(out)
+    prepared = prepare(root, options, cache, out, progress.say)
+    stored = Stored(paths)
+    try:
+        lock = make_lock(prepared, options)
+        if paths.lock.is_file():
+            refuse_other_lock(read_json(paths.lock, Lock), lock, paths)
+        else:
+            write_json(paths.lock, lock)
+            write_json(paths.options, options)
+        result = Run(prepared, options, stored, progress).execute()
+        write_json(paths.result, result)
+        if not stored.journal.done("end"):
+            stored.journal.append(Record("end", time.time()))
+        return result
+    finally:
+        stored.journal.close()
+
+
+def refuse_other_lock(stored: Lock, now: Lock, paths: RunPaths) -> None:
+    """A run is resumed only under the versions it started with; the number of jobs may change."""
+    one, two = msgspec.to_builtins(stored), msgspec.to_builtins(now)
+    for side in (one, two):
+        side["options"]["jobs"] = 0
+    changed = sorted(k for k in one if one[k] != two[k])
+    if changed:
+        what = ", ".join(f"{k} ({str(one[k])[:60]} -> {str(two[k])[:60]})" for k in changed)
+        raise UsageError(f"{paths.root} was started with another {what}: its parts would not fit together, start a new run")
+
+
+class Run:
+    """The funnel itself. Every method is one act."""
+
+    def __init__(self, prepared: Prepared, options: RunOptions, stored: Stored, progress: Progress) -> None:
+        self.p, self.options, self.stored, self.progress = prepared, options, stored, progress
+        self.paths = stored.paths
+        self.selection = Selection(QUICK_ONE_IN, options.seed) if options.quick else Selection()
+
+    def execute(self) -> RunResult:
+        submitted = self.stored.unit("agent", Submitted, self.migrate)
+        builds = self.stored.unit("build", Builds, partial(self.build, submitted))
+        behaviour = self.replay(builds) if {"behaviour", "audit"} & set(self.options.stages) else None
+        fresh = self.fresh(builds) if behaviour else None
+        audit = self.stored.unit("audit", AuditResult, partial(self.audit, builds, behaviour, fresh)) if (
+            "audit" in self.options.stages
+        ) else None
+        if "behaviour" not in self.options.stages:
+            behaviour = None
+        verification = self.verify(builds) if self.wants_verification(audit, behaviour, builds) else None
+        return summary.summarise(self.p, self.options, submitted, builds, audit, behaviour, fresh, verification)
+
+    def migrate(self) -> Submitted:
+        """Run the agent, or take the tree handed in; collect it into the run directory."""
+        self.paths.submission.exists() and shutil.rmtree(self.paths.submission)
+        exclude = self.p.loaded.task.exclude
+        if self.options.submission:
+            removed = collect(Path(self.options.submission), self.paths.submission, exclude)
+            return Submitted("submission", "done", "a tree handed in", tree_digest(self.paths.submission), removed)
+        work = self.paths.root / "work"
+        work.exists() and shutil.rmtree(work)
+        shutil.copytree(self.p.state_a, work, symlinks=True)
+        agent = agent_named(self.options.agent)
+        log = self.paths.root / "agent.log"
+        report = agent.migrate(AgentContext(self.p.loaded, self.p.state_a, work, log, self.p.sandbox, self.progress.say))
+        removed = collect(work, self.paths.submission, exclude)
+        shutil.rmtree(work)
+        return Submitted(agent.name, report.stop, report.note, tree_digest(self.paths.submission), removed)
+
+    def build(self, submitted: Submitted) -> Builds:
+        """Build the reference (cached by content) and the submission, traced; State A's recipe where no target exists."""
+        task = self.p.loaded.task
+        make = partial(build_tree, loaded=self.p.loaded, sandbox=self.p.sandbox, cache=self.p.cache)
+        self.progress.say("building State A (kept for later runs)")
+        reference = make(
+            self.p.state_a, task.reference, toolchain=self.p.reference_tools, workdir=self.paths.build / "reference",
+            role="reference",
+        )  # fmt: skip
+        if reference.status != "built":
+            raise HarnessError(f"State A doesn't build on this machine, so nothing can be judged: {reference.cause}")
+        self.progress.say("building the submission, traced")
+        target = make(
+            self.paths.submission, task.target, toolchain=self.p.target_tools, workdir=self.paths.build / "target",
+            role="target",
+        )  # fmt: skip
+        fallback = None
+        if target.status == "failed":
+            self.progress.say(f"the target stack builds nothing ({target.cause}); trying State A's recipe on the tree")
+            fallback = make(
+                self.paths.submission, task.reference, toolchain=self.p.reference_tools,
+                workdir=self.paths.build / "fallback", role="reference",
+            )  # fmt: skip
+        return Builds(reference, target, fallback)
+
+    def opener(self, product: str, trace: Path | None = None) -> Callable[[], Worker]:
+        spec = worker_spec(self.p.loaded.task, Path(product), trace)
+        return lambda: self.p.sandbox.open_worker(spec)
+
+    def replay(self, builds: Builds) -> BehaviourResult:
+        """Replay every recorded check; a submission without any product leaves them all not run."""
+        built = builds.replayed
+        results: list[UnitResult] = []
+        if built is not None:
+            submission, reference = self.opener(built.product), self.opener(builds.reference.product)
+            confirmed: dict[str, int] = {}
+            total, seen = self.p.recording.total, 0
+
+            def one_more() -> None:
+                nonlocal seen
+                seen += 1
+                self.progress.tick("replaying", seen, total // self.selection.one_in)
+
+            for unit in units(self.p.recording):
+                result = self.stored.unit(
+                    unit.name,
+                    UnitResult,
+                    partial(
+                        replay_unit, self.p.recording, unit, submission, reference, jobs=self.options.jobs,
+                        selection=self.selection, confirmed_before=confirmed.get(unit.module, 0), on_check=one_more,
+                    ),
+                )  # fmt: skip
+                confirmed[unit.module] = confirmed.get(unit.module, 0) + result.confirmed
+                results.append(result)
+        return combine(results, self.p.recording, self.selection)
+
+    def fresh(self, builds: Builds) -> FreshResult | None:
+        """Draw fresh checks and put them to both sides; None without a product."""
+        built = builds.replayed
+        if built is None:
+            return None
+        return self.stored.unit(
+            "fresh",
+            FreshResult,
+            lambda: evidence.fresh(
+                self.p, self.options, self.opener(built.product), self.opener(builds.reference.product)
+            ),
+        )
+
+    def audit(self, builds: Builds, behaviour: BehaviourResult | None, fresh: FreshResult | None) -> AuditResult:
+        """Witnesses, docket, grounding, verdict."""
+        self.progress.say("stage I: witnesses")
+        return evidence.audit_run(self.p, self.options, self.paths, builds, behaviour, fresh, self.opener)
+
+    def wants_verification(
+        self, audit: AuditResult | None, behaviour: BehaviourResult | None, builds: Builds
+    ) -> bool:
+        """Only after both earlier stages passed, or when asked for alone."""
+        if "verification" not in self.options.stages or builds.replayed is None:
+            return False
+        if audit is not None and summary.gate_of(self.p, audit)[0] != 1:
+            return False
+        return behaviour is None or behaviour.verdict()[0] is True
+
+    def verify(self, builds: Builds) -> StageResult:
+        """Six verifiers side by side; each chunk is a unit."""
+        built = builds.replayed
+        assert built is not None
+        task, briefs = self.p.loaded.task, self.p.loaded.briefs
+        seats = plans(briefs, self.p.panel, self.p.loaded.root / "verifiers" / briefs.module, task.limits, self.options.seed)
+        with broken_product(Path(builds.reference.product), self.p.cache) as broken:
+            bench = evidence.bench(self.p, builds.reference.product, built.product, str(broken))
+            inputs = dict.fromkeys((s.verifier for s in seats), 0)
+            total = sum(s.budget for s in seats)
+
+            def keep(verifier: str, chunk: ChunkResult) -> None:
+                self.stored.put(f"verify/{verifier}/{chunk.k:04d}", chunk)
+
+            def tick(verifier: str, executed: int) -> None:
+                inputs[verifier] = executed
+                self.progress.tick("verifiers' inputs", sum(inputs.values()), total)
+
+            return verify(
+                seats, bench, jobs=self.options.jobs, done=evidence.chunks_done(self.stored, seats), on_chunk=keep,
+                on_progress=tick,
+            )  # fmt: skip
