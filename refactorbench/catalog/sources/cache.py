@@ -162,14 +162,16 @@ def unpack(archive: Path, dest: Path, strip: int) -> None:
                     links.append((target, member.linkname))
                 else:
                     _member(tar, member, target, dest, strip, archive)
+        for target, link in links:  # last, so that no member can be written through one
+            target.symlink_to(link)
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as e:
+        raise TaskError(f"{archive}: two members claim {e.filename}: refused") from e
     except (tarfile.TarError, EOFError, OSError) as e:
         if isinstance(e, OSError) and e.errno is not None:
             raise HarnessError(f"cannot unpack {archive}: {e.strerror}; free some space and run again") from e
         raise TaskError(f"{archive} is not a tar archive that can be read: {e}; name another one in state_a") from e
     for folder, _, _ in os.walk(dest):
         Path(folder).chmod(0o755)  # whatever the umask: sandboxes read it as another user
-    for target, link in links:  # last, so that no member can be written through one
-        target.symlink_to(link)
 
 
 def _member(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, dest: Path, strip: int, archive: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -50,7 +51,8 @@ def checkout(loaded: LoadedTask, tree: Path, dest: Path) -> Checkout:
         commit = _baseline(work)
     except (OSError, shutil.Error, HarnessError) as e:
         shutil.rmtree(work, ignore_errors=True)
-        instruction.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            instruction.unlink(missing_ok=True)
         if made:
             shutil.rmtree(dest, ignore_errors=True)
         if isinstance(e, HarnessError):

@@ -23,6 +23,7 @@ from refactorbench.catalog.sources.cache import Progress, by_hand, keep_archive,
 from refactorbench.errors import HarnessError, ToolMissing
 
 ETC, OS_RELEASE = Path("/etc/apt"), Path("/etc/os-release")
+APT_GET, APT_HELPER = "/usr/bin/apt-get", "/usr/lib/apt/apt-helper"  # where they are when PATH doesn't say
 APT_TIMEOUT_S = 1800
 KEPT_OPTIONS = ("signed-by", "trusted", "check-valid-until", "check-date", "allow-weak")
 
@@ -131,8 +132,8 @@ class Apt:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.entries = main_archive(machine_entries(ETC), running_release(OS_RELEASE))
-        self.get = _program("apt-get", "/usr/bin/apt-get")
-        self.helper = _program("apt-helper", "/usr/lib/apt/apt-helper")
+        self.get = _program("apt-get", APT_GET)
+        self.helper = _program("apt-helper", APT_HELPER)
 
     def configure(self, suite: str, trusted: bool) -> None:
         for name in ("lists/partial", "cache/archives/partial", "sources.list.d", "preferences.d"):
