@@ -57,8 +57,8 @@ impl Heap {
 fn build_tree(weight: &mut [i32], parent: &mut [usize], alpha_size: usize) {
     let mut heap = Heap { nodes: [0; MAX_ALPHA_SIZE + 2], len: 0 };
     weight[0] = 0;
+    parent[1..=alpha_size].fill(0);
     for leaf in 1..=alpha_size {
-        parent[leaf] = 0;
         heap.push(leaf, weight);
     }
     if heap.len >= MAX_ALPHA_SIZE + 2 {

@@ -173,7 +173,7 @@ fn find_blocks(reader: &mut BitReader) -> Vec<Block> {
         if !markers.contains(&(reader.recent & MARKER_MASK)) {
             continue;
         }
-        current.end = if bits_read > 49 { bits_read - 49 } else { 0 };
+        current.end = bits_read.saturating_sub(49);
         // The end is before the start if two markers follow each other directly.
         let length = current.end.wrapping_sub(current.start);
         if n_markers > 0 && length >= MIN_BLOCK_BITS {

@@ -212,10 +212,11 @@ fn refine(fmap: &mut [u32], classes: &Classes, headers: &mut Headers) -> i32 {
             unresolved += right - left + 1;
             qsort3(fmap, classes, left, right);
             let mut previous = None;
-            for i in left as usize..=right as usize {
-                let class = Some(classes.get(fmap[i]));
+            let left = left as usize;
+            for (i, &at) in fmap[left..past].iter().enumerate() {
+                let class = Some(classes.get(at));
                 if class != previous {
-                    headers.set(i);
+                    headers.set(left + i);
                     previous = class;
                 }
             }
@@ -247,11 +248,11 @@ pub(super) fn sort(fmap: &mut [u32], area: &mut [u8], bits: &mut [u32], verbosit
             eprint(format!("        depth {:6} has ", depth).as_bytes());
         }
         let mut class = 0;
-        for i in 0..nblock {
+        for (i, &at) in fmap.iter().enumerate() {
             if headers.is_set(i) {
                 class = i as u32;
             }
-            let at = fmap[i] as usize;
+            let at = at as usize;
             let at = if at < depth { at + nblock - depth } else { at - depth };
             classes.set(at, class);
         }

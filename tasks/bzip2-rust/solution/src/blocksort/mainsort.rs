@@ -303,7 +303,8 @@ impl Text<'_> {
         }
         // The second case is a block that consists of one byte value only.
         let met = start[big] - 1 == end[big];
-        if !met && !(start[big] == 0 && end[big] == nblock - 1) {
+        let untouched = start[big] == 0 && end[big] == nblock - 1;
+        if !(met || untouched) {
             bug(1007);
         }
     }

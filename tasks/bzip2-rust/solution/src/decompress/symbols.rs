@@ -124,7 +124,7 @@ impl Decoder {
         if self.nblock >= self.level * BLOCK_UNIT {
             return Err(CORRUPT);
         }
-        let byte = self.seq_to_byte[usize::from(self.to_front(position))];
+        let byte = self.seq_to_byte[usize::from(self.move_front(position))];
         self.byte_counts[usize::from(byte)] += 1;
         if self.small {
             work.low[self.nblock] = u16::from(byte);
@@ -136,7 +136,7 @@ impl Decoder {
     }
 
     #[inline(always)]
-    fn to_front(&mut self, position: usize) -> u8 {
+    fn move_front(&mut self, position: usize) -> u8 {
         let list = &mut self.mtf_list;
         let position = position & 0xff;
         let moved = list[position];
