@@ -27,8 +27,8 @@ READ_AHEAD = 2  # chunks in flight for each thread
 class Executor:
     """A worker that is replaced when it breaks, and the host's own observer for `tree` checks.
 
-    A check whose worker broke is run again on a new one; the HarnessError is raised when that has failed `restarts` times
-    running. Fits the Worker protocol; not safe for concurrent use, but `interrupt` may be called from another thread.
+    A check whose worker broke is run again on a new one; the HarnessError is raised when that has failed `restarts`
+    times running. Fits the Worker protocol; not safe for concurrent use, but for `interrupt`.
     """
 
     def __init__(self, sandbox: Sandbox, spec: WorkerSpec, restarts: int = RESTARTS) -> None:

@@ -19,6 +19,13 @@ SWEEP_S = 10.0
 START_S = 30.0
 
 
+def readable(fd: int, seconds: float) -> bool:
+    """Wait until `fd` has something to read (or its other end is closed); select() can't take large descriptors."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class SandboxProcess:
     """bwrap and all below it. `words` may name the descriptors {info} and {report}, which are made here."""
 
@@ -56,7 +63,7 @@ class SandboxProcess:
     def _find_init(self) -> None:
         text = b""
         while b"}" not in text:
-            if not select.select([self._info], [], [], START_S)[0]:
+            if not readable(self._info, START_S):
                 raise HarnessError(f"bwrap did not start its sandbox within {START_S:g} s; nothing was run")
             piece = os.read(self._info, 4096)
             if not piece:
@@ -88,12 +95,11 @@ class SandboxProcess:
         """
         try:
             self.kill()
-            if self._pidfd >= 0:
-                if not select.select([self._pidfd], [], [], SWEEP_S)[0]:
-                    raise HarnessError(
-                        f"process {self.init} of a sandbox is still there {SWEEP_S:g} s after SIGKILL, hanging in the "
-                        "kernel (see dmesg); nothing was graded from it"
-                    )
+            if self._pidfd >= 0 and not readable(self._pidfd, SWEEP_S):
+                raise HarnessError(
+                    f"process {self.init} of a sandbox is still there {SWEEP_S:g} s after SIGKILL, hanging in the "
+                    "kernel (see dmesg); nothing was graded from it"
+                )
             try:
                 self.popen.wait(SWEEP_S)
             except subprocess.TimeoutExpired:

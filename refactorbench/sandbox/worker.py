@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import select
 import struct
 import tempfile
 import time
@@ -24,7 +23,7 @@ from refactorbench.observe.wire import RESPONSE_MAX, RESPONSE_SIZE, decode_respo
 from refactorbench.observe.worker_build import WORKER_SOURCE, static_program
 from refactorbench.sandbox.limits import MIB, WatchedScope, open_scope, tree
 from refactorbench.sandbox.ownership import NOBODY
-from refactorbench.sandbox.process import SandboxProcess
+from refactorbench.sandbox.process import SandboxProcess, readable
 from refactorbench.sandbox.protocol import WorkerSpec
 from refactorbench.sandbox.trace import strip_worker
 
@@ -61,6 +60,43 @@ def executable_memory(path: Path) -> bool:
     return False
 
 
+def _masked(product: Path) -> Iterator[Path]:
+    """Product files that must not be started: the filter can't see what the kernel maps for them."""
+    for path in sorted(product.rglob("*")):
+        if path.is_file() and not path.is_symlink() and executable_memory(path):
+            yield path.relative_to(product)
+
+
+def worker_words(sandbox: BubblewrapSandbox, spec: WorkerSpec, cgroup: bool, words: list[str]) -> list[str]:
+    """`words` (from BubblewrapSandbox.enter) completed: the root that programs see at /r, then the worker."""
+    limit = spec.limits
+    words = [*words, "--cap-drop", "ALL"]
+    for name in CAPABILITIES:
+        words += ["--cap-add", f"CAP_{name}"]
+    words += ["--perms", "0755", "--tmpfs", "/r"]
+    folders = {str(p) for library in spec.libraries for p in library.parents} | {"/dev"}
+    for folder in sorted(folders - {"/"}):
+        words += ["--perms", "0755", "--dir", "/r" + folder]
+    for name in ("work", "tmp", "proc"):
+        words += ["--dir", f"/r/{name}"]
+    for name in DEVICES:
+        words += ["--dev-bind", f"/dev/{name}", f"/r/dev/{name}"]
+    words += ["--ro-bind", str(spec.product), "/r/product"]
+    for library in spec.libraries:
+        words += ["--ro-bind", str(library), f"/r{library}"]
+    for path in _masked(spec.product) if spec.deny_exec_memory else ():
+        words += ["--ro-bind", "/dev/null", f"/r/product/{path}"]
+    words += ["--remount-ro", "/r", "--ro-bind", str(static_program(WORKER_SOURCE)), WORKER, "--remount-ro", "/"]
+    own_ids = not sandbox.root or sandbox.own_namespace()
+    flags = DENY_MEMORY * spec.deny_exec_memory + MARK * (spec.trace is not None)
+    flags += SHARED_MEMORY * cgroup + LIMIT_SPACE * (not cgroup) + LIMIT_PROCESSES * (own_ids or not cgroup)
+    # as an ordinary user the worker and the check's first process count as that user's too
+    processes = limit.processes + (0 if sandbox.root else 2)
+    numbers = [round(limit.wall_s * 1000), max(1, round(limit.cpu_s)), limit.memory_mb * MIB, limit.file_mb * MIB]
+    numbers += [processes, limit.disk_mb * MIB, limit.output_mb * MIB, flags]
+    return [*words, "--", WORKER, str(NOBODY if sandbox.root else 0), *map(str, numbers)]
+
+
 class BubblewrapWorker:
     """Observes checks one after another. `observe_many` keeps a request in flight while an answer is awaited."""
 
@@ -80,7 +116,7 @@ class BubblewrapWorker:
         request, self._to = os.pipe()
         self._from, response = os.pipe()
         try:
-            words = self._words(sandbox, scope.joins != (), sandbox.enter(scope, spec.trace))
+            words = worker_words(sandbox, spec, not self._watched, sandbox.enter(scope, spec.trace))
             self._process = SandboxProcess(words, scope, request, response, self._stderr)
         except BaseException:
             os.close(self._to)
@@ -93,42 +129,6 @@ class BubblewrapWorker:
         self._room = self._widen()
         self._oom = 0
         self._open = True
-
-    def _words(self, sandbox: BubblewrapSandbox, cgroup: bool, words: list[str]) -> list[str]:
-        spec, limit = self._spec, self._spec.limits
-        words += ["--cap-drop", "ALL"]
-        for name in CAPABILITIES:
-            words += ["--cap-add", f"CAP_{name}"]
-        words += ["--perms", "0755", "--tmpfs", "/r"]
-        folders = {str(p) for library in spec.libraries for p in library.parents} | {"/dev"}
-        for folder in sorted(folders - {"/"}):
-            words += ["--perms", "0755", "--dir", "/r" + folder]
-        for name in ("work", "tmp", "proc"):
-            words += ["--dir", f"/r/{name}"]
-        for name in DEVICES:
-            words += ["--dev-bind", f"/dev/{name}", f"/r/dev/{name}"]
-        words += ["--ro-bind", str(spec.product), "/r/product"]
-        for library in spec.libraries:
-            words += ["--ro-bind", str(library), f"/r{library}"]
-        if spec.deny_exec_memory:
-            for path in self._refused():
-                words += ["--ro-bind", "/dev/null", f"/r/product/{path}"]
-        words += ["--remount-ro", "/r", "--ro-bind", str(static_program(WORKER_SOURCE)), WORKER, "--remount-ro", "/"]
-        own_ids = not sandbox.root or sandbox.own_namespace()
-        flags = DENY_MEMORY * spec.deny_exec_memory + MARK * (spec.trace is not None)
-        flags += SHARED_MEMORY * cgroup + LIMIT_SPACE * (not cgroup) + LIMIT_PROCESSES * (own_ids or not cgroup)
-        # as an ordinary user the worker and the check's first process count as that user's too
-        processes = limit.processes + (0 if sandbox.root else 2)
-        numbers = [round(limit.wall_s * 1000), max(1, round(limit.cpu_s)), limit.memory_mb * MIB, limit.file_mb * MIB]
-        numbers += [processes, limit.disk_mb * MIB, limit.output_mb * MIB, flags]
-        return [*words, "--", WORKER, str(NOBODY if sandbox.root else 0), *map(str, numbers)]
-
-    def _refused(self) -> Iterator[Path]:
-        """Product files that are masked, so that starting them fails: the filter can't see what the kernel maps."""
-        top = self._spec.product
-        for path in sorted(top.rglob("*")):
-            if path.is_file() and not path.is_symlink() and executable_memory(path):
-                yield path.relative_to(top)
 
     def _widen(self) -> int:
         """Make both pipes as wide as allowed; return how many bytes of requests fit without anyone reading."""
@@ -200,7 +200,7 @@ class BubblewrapWorker:
         killed = False
         while len(self._buffer) < size:
             wait = WATCH_S if self._watched else max(0.0, deadline - time.monotonic())
-            if not select.select([self._from], [], [], wait)[0]:
+            if not readable(self._from, wait):
                 if time.monotonic() >= deadline:
                     raise self._broken(f"gave no answer within {self._spec.limits.wall_s + ANSWER_S:g} s")
                 killed |= self._watch_memory()
