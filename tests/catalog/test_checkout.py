@@ -80,7 +80,7 @@ def test_a_folder_with_something_in_it_is_left_alone(root: Path, state_a: Path, 
 def test_a_failure_leaves_nothing(root: Path, state_a: Path, tmp_path: Path, path_without: Path) -> None:
     (path_without / "git").write_text("#!/bin/sh\necho broken git >&2\nexit 3\n")
     (path_without / "git").chmod(0o755)
-    with pytest.raises(HarnessError, match="git init failed .*broken git"):
+    with pytest.raises(HarnessError, match=r"git init failed .*broken git"):
         checkout(load_task(root, "toy-rust"), state_a, tmp_path / "a")
     assert not (tmp_path / "a").exists()
     (tmp_path / "file").write_text("")

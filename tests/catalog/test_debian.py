@@ -91,9 +91,9 @@ def fake(path_without: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def log(fake: Path) -> list[str]:
-    return [
-        Path(line.split()[0]).name + " " + line.split(" ", 3)[3] for line in (fake / "log").read_text().splitlines()
-    ]
+    """The calls without `-c FILE` and without the programs' folder."""
+    calls = [line.split(" ", 3) for line in (fake / "log").read_text().splitlines()]
+    return [f"{Path(program).name} {rest}" for program, _, _, rest in calls]
 
 
 def test_only_the_orig_archive_is_asked_for(fake: Path, tmp_path: Path) -> None:

@@ -55,9 +55,8 @@ def toy(path: Path, mode: str = "w:gz") -> Path:
 def source(tmp_path: Path) -> StateASource:
     archive = toy(tmp_path / "upstream" / "toy_1.0.orig.tar.gz")
     unpack(archive, tmp_path / "expected", 1)
-    return StateASource(
-        "debian-source", "toy", "1.0-1", "bookworm", archive.name, sha256_file(archive), tree_digest(tmp_path / "expected")
-    )  # fmt: skip
+    tree = tree_digest(tmp_path / "expected")
+    return StateASource("debian-source", "toy", "1.0-1", "bookworm", archive.name, sha256_file(archive), tree)
 
 
 @pytest.fixture
@@ -79,7 +78,8 @@ def fetched(source: StateASource, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_unpacking_gives_the_same_tree_from_any_compression(tmp_path: Path, mode: str) -> None:
     unpack(toy(tmp_path / "a.tar", mode), tmp_path / "tree", 1)
     tree = tmp_path / "tree"
-    assert {p.relative_to(tree).as_posix(): p.lstat().st_mode & 0o7777 for p in tree.rglob("*") if not p.is_symlink()} == {
+    found = [p for p in tree.rglob("*") if not p.is_symlink()]
+    assert {p.relative_to(tree).as_posix(): p.lstat().st_mode & 0o7777 for p in found} == {
         "configure": 0o755, "src": 0o755, "src/main.c": 0o644, "empty": 0o755, "hard": 0o644,
     }  # fmt: skip
     assert (tree / "link").readlink() == Path("src/main.c")
@@ -123,7 +123,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         tmp_path / "x.tar.gz",
         [member("toy/d", kind=tarfile.SYMTYPE, link="real"), member("toy/real/f", b"1"), member("toy/d/f", b"2")],
     )
-    with pytest.raises((TaskError, HarnessError)):
+    with pytest.raises(TaskError, match="two members claim"):
         unpack(archive, tmp_path / "tree", 1)
     assert (tmp_path / "tree" / "real" / "f").read_bytes() == b"1"
 
@@ -166,7 +166,7 @@ def test_a_wrong_archive_put_there_by_hand_is_refused(source: StateASource, fetc
     place = archive_path(source, tmp_path / "cache")
     place.parent.mkdir(parents=True)
     place.write_bytes(b"something else")
-    with pytest.raises(HarnessError, match="is damaged: sha256 .*delete it to fetch it anew"):
+    with pytest.raises(HarnessError, match=r"is damaged: sha256 .*delete it to fetch it anew"):
         fetch_state_a(source, tmp_path / "cache", print)
     assert fetched == []
 
