@@ -349,7 +349,7 @@ int main(int argc, char **argv) {
   configure(argv + 1);
   give_up();
   build_filter(limits.flags & DENY_MEMORY, limits.flags & SHARED_MEMORY);
-  if (filter.len == FILTER_MAX) errno = E2BIG, die("filter");
+  if (filter.len == FILTER_MAX || rule_count == RULES_MAX) errno = E2BIG, die("filter");
   for (uint32_t size; !read_all(0, &size, sizeof size);) {
     struct request check;
     if (size > REQUEST_MAX) errno = EMSGSIZE, die("request");

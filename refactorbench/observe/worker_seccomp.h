@@ -28,9 +28,8 @@ static const unsigned refused_always[] = {
     SYS_finit_module, SYS_delete_module, SYS_reboot, SYS_swapon, SYS_swapoff, SYS_acct, SYS_syslog, SYS_quotactl,
     SYS_fanotify_init,
 };
-static const unsigned refused_memory[] = {SYS_memfd_create, SYS_memfd_secret};
 
-#define FILTER_MAX 256
+#define FILTER_MAX 512
 static struct sock_filter filter_code[FILTER_MAX];
 static struct sock_fprog filter = {0, filter_code};
 
@@ -45,44 +44,87 @@ static void emit(unsigned short code, unsigned k, unsigned char yes, unsigned ch
 #define HAS(bits, yes, no) emit(BPF_JMP | BPF_JSET | BPF_K, bits, yes, no)
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
-static void refuse(unsigned call) {
-  IS(call, 0, 1);
-  ANSWER(REFUSE);
+struct rule {
+  unsigned call;
+  enum { NEVER, UNKNOWN, WITHOUT_BITS, MAPPING, PERSONALITY } kind;
+  int arg;
+  unsigned bits; /* for WITHOUT_BITS: refused when argument `arg` has one of them */
+};
+
+#define RULES_MAX 96
+static struct rule rules[RULES_MAX];
+static int rule_count;
+
+static void rule(unsigned call, int kind, int arg, unsigned bits) {
+  if (rule_count < RULES_MAX) rules[rule_count++] = (struct rule){call, kind, arg, bits};
 }
 
-/* Refuse `call` when argument `n` has one of `bits`. */
-static void refuse_bits(unsigned call, int n, unsigned bits) {
-  IS(call, 0, 4);
-  ARG(n);
-  HAS(bits, 0, 1);
+static int by_call(const void *a, const void *b) {
+  unsigned x = ((const struct rule *)a)->call, y = ((const struct rule *)b)->call;
+  return x < y ? -1 : x > y;
+}
+
+static void decide(const struct rule *r) {
+  switch (r->kind) {
+    case NEVER: ANSWER(REFUSE); return;
+    case UNKNOWN: ANSWER(SECCOMP_RET_ERRNO | ENOSYS); return;
+    case WITHOUT_BITS:
+      ARG(r->arg);
+      HAS(r->bits, 0, 1);
+      break;
+    case MAPPING: /* executable, and writable or not of a file */
+      ARG(2);
+      HAS(PROT_EXEC, 0, 4);
+      HAS(PROT_WRITE, 2, 0);
+      ARG(3);
+      HAS(MAP_ANONYMOUS, 0, 1);
+      break;
+    case PERSONALITY: /* all bits set only asks */
+      ARG(0);
+      IS(0xffffffffu, 2, 0);
+      HAS(READ_IMPLIES_EXEC, 0, 1);
+  }
   ANSWER(REFUSE);
   ANSWER(SECCOMP_RET_ALLOW);
 }
 
-static void refuse_memory(void) {
-  for (size_t i = 0; i < sizeof refused_memory / sizeof *refused_memory; i++) refuse(refused_memory[i]);
-  refuse_bits(SYS_execveat, 4, AT_EMPTY_PATH);
-  refuse_bits(SYS_mprotect, 2, PROT_EXEC);
-  refuse_bits(SYS_pkey_mprotect, 2, PROT_EXEC);
-  refuse_bits(SYS_shmat, 2, SHM_EXEC);
-  IS(SYS_mmap, 0, 7);
-  ARG(2);
-  HAS(PROT_EXEC, 0, 4);
-  HAS(PROT_WRITE, 2, 0);
-  ARG(3);
-  HAS(MAP_ANONYMOUS, 0, 1);
-  ANSWER(REFUSE);
-  ANSWER(SECCOMP_RET_ALLOW);
-  IS(SYS_personality, 0, 5);
-  ARG(0);
-  IS(0xffffffffu, 2, 0); /* asks, changes nothing */
-  HAS(READ_IMPLIES_EXEC, 0, 1);
-  ANSWER(REFUSE);
-  ANSWER(SECCOMP_RET_ALLOW);
+/* A binary search over the rules: on installing a filter the kernel runs it once for every call there is. */
+static void search(int from, int to) {
+  if (to - from == 1) {
+    unsigned short jump = filter.len;
+    IS(rules[from].call, 0, 0);
+    decide(&rules[from]);
+    filter_code[jump].jf = filter.len - jump - 1;
+    ANSWER(SECCOMP_RET_ALLOW);
+    return;
+  }
+  int middle = (from + to) / 2;
+  unsigned short jump = filter.len;
+  emit(BPF_JMP | BPF_JGE | BPF_K, rules[middle].call, 0, 0);
+  search(from, middle);
+  filter_code[jump].jt = filter.len - jump - 1;
+  search(middle, to);
+}
+
+static void memory_rules(void) {
+  rule(SYS_memfd_create, NEVER, 0, 0);
+  rule(SYS_memfd_secret, NEVER, 0, 0);
+  rule(SYS_execveat, WITHOUT_BITS, 4, AT_EMPTY_PATH);
+  rule(SYS_mprotect, WITHOUT_BITS, 2, PROT_EXEC);
+  rule(SYS_pkey_mprotect, WITHOUT_BITS, 2, PROT_EXEC);
+  rule(SYS_shmat, WITHOUT_BITS, 2, SHM_EXEC);
+  rule(SYS_mmap, MAPPING, 0, 0);
+  rule(SYS_personality, PERSONALITY, 0, 0);
 }
 
 /* `shared` allows SysV shared memory, which only a cgroup can bound. */
 static void build_filter(int deny_memory, int shared) {
+  for (size_t i = 0; i < sizeof refused_always / sizeof *refused_always; i++) rule(refused_always[i], NEVER, 0, 0);
+  rule(SYS_clone3, UNKNOWN, 0, 0); /* its flags lie in memory; the C libraries then use clone */
+  rule(SYS_clone, WITHOUT_BITS, 0, NEW_NAMESPACES);
+  if (!shared) rule(SYS_shmget, NEVER, 0, 0);
+  if (deny_memory) memory_rules();
+  qsort(rules, rule_count, sizeof *rules, by_call);
   LOAD(arch);
   IS(THIS_ARCH, 1, 0);
   ANSWER(SECCOMP_RET_KILL_PROCESS);
@@ -91,11 +133,5 @@ static void build_filter(int deny_memory, int shared) {
   emit(BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
   ANSWER(SECCOMP_RET_KILL_PROCESS);
 #endif
-  for (size_t i = 0; i < sizeof refused_always / sizeof *refused_always; i++) refuse(refused_always[i]);
-  if (!shared) refuse(SYS_shmget);
-  if (deny_memory) refuse_memory();
-  IS(SYS_clone3, 0, 1); /* its flags lie in memory; the C libraries then use clone */
-  ANSWER(SECCOMP_RET_ERRNO | ENOSYS);
-  refuse_bits(SYS_clone, 0, NEW_NAMESPACES);
-  ANSWER(SECCOMP_RET_ALLOW);
+  search(0, rule_count);
 }
