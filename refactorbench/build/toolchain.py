@@ -93,8 +93,8 @@ class Host(msgspec.Struct, frozen=True):
 def find(names: Iterable[str], host: Host | None = None) -> Toolchain:
     """Return the tools that `names` (keys of WANTED) stand for: the system's own, and the newest Rust that works.
 
-    No names give a sandbox with the system's programs. ToolMissing names the tool, the version wanted, what was found instead and the Debian packages; UsageError an
-    unknown name, or a REFACTORBENCH_RUST that doesn't work.
+    No names give a sandbox with the system's programs. ToolMissing names the tool, the version wanted, what was found
+    instead and the Debian packages; UsageError an unknown name, or a REFACTORBENCH_RUST that doesn't work.
     """
     host = host or Host.this()
     tools: list[Tool] = []
