@@ -1,0 +1,101 @@
+"""Modules compress-levels and compress-shapes: what the compressor writes, byte for byte."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from refactorbench.observe.model import Check
+
+from . import payloads
+from .common import BZIP2, DATA_STDINS, Module, file, run
+from .source import Source, chance
+
+BLOCK = 100_000 - 19  # bytes after run coding at which level 1 closes its block
+
+
+def _levels_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    contents = {
+        "empty": b"",
+        "one": b"a",
+        "text": payloads.text(1, 2500),
+        "noise": payloads.noise(2, 700),
+        "run": payloads.run(66, 5000),
+        "sorted": payloads.mutated(3, 14_000),
+        "blocks": payloads.fibonacci(0x6261, 130_000),
+    }
+    for name, data in contents.items():
+        for level in range(1, 10):
+            yield f"{name}-{level}", run(BZIP2, b"-c", b"-%d" % level, stdin=data)
+    for flags in (b"--fast", b"--best", b"-s", b"-s1", b"--small", b"--exponential", b"-9s", b"-3s"):
+        yield f"flag-{flags.decode().strip('-')}", run(BZIP2, flags, stdin=contents["blocks"] + flags)
+
+
+def _levels(src: Source) -> Check:
+    """Any content at any level; from a pipe, a seekable stdin or a file, to stdout."""
+    args = [src.pick((b"-1", b"-2", b"-3", b"-4", b"-5", b"-6", b"-7", b"-8", b"-9", b"-c", b"--fast", b"--best"))]
+    if chance(src, 15):
+        args.append(src.pick((b"-s", b"--small", b"--exponential")))
+    data = payloads.mixed(src)
+    if chance(src, 20):
+        return run(BZIP2, *args, b"-c", b"in", files=[file(b"in", data)])
+    return run(BZIP2, *args, stdin=data, stdin_kind=src.pick(DATA_STDINS))
+
+
+def _edges() -> Iterator[tuple[str, bytes]]:
+    """Contents around the lengths at which something in the compressor changes."""
+    for n in (1, 2, 3, 4, 5, 6, 7, 250, 251, 252, 253, 254, 255, 256, 257, 258, 259, 260, 261, 509, 510, 511, 512, 516):
+        yield f"run-{n}", b"x" * n
+        yield f"run-{n}-then", b"a" + b"\xff" * n + b"b"
+    for n in (199, 200, 599, 600, 1199, 1200, 2399, 2400):  # thresholds of the number of code tables, in symbols
+        for offset in (-2, -1, 0):
+            yield f"symbols-{n}{offset:+}", payloads.few_symbols(n, n + offset)
+    for n in (49, 50, 51, 99, 100, 101, 149, 150, 151):  # around groups of symbols
+        yield f"groups-{n}", payloads.noise(n, n)
+    for n in (9_998, 9_999, 10_000, 10_001, 10_034):  # where the sort changes its algorithm
+        yield f"sort-{n}", payloads.mutated(n, n)
+        yield f"sort-motif-{n}", payloads.motif(n, n)
+    for extra in (-2, -1, 0, 1, 2, 18, 19, 20):  # the end of a block of level 1
+        yield f"block{extra:+}", payloads.alternate(0x4241, BLOCK + extra)
+        yield f"block-runs{extra:+}", payloads.alternate(0x4241, BLOCK - 3) + b"z" * (6 + extra)
+    for n in (255, 256, 259, 260, 510, 515):  # a run across the end of a block
+        yield f"block-run-{n}", payloads.alternate(0x3130, BLOCK - 2) + b"q" * n + b"tail"
+    yield "all-bytes", bytes(range(256))
+    yield "all-bytes-down", bytes(range(255, -1, -1))
+    yield "all-bytes-thrice", bytes(range(256)) * 3
+    for symbol in (0, 1, 127, 128, 254, 255):
+        yield f"single-{symbol}", bytes([symbol])
+        yield f"constant-{symbol}", bytes([symbol]) * 3000
+    yield "megabyte-zeros", bytes(1_000_000)
+    yield "long-fibonacci", payloads.fibonacci(0x4241, 210_000)
+    yield "long-codes", b"".join(bytes([i]) * 0 + bytes([i, 255 - i]) * (1 << max(0, 11 - i)) for i in range(24))
+
+
+def _shapes_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    for name, data in _edges():
+        yield name, run(BZIP2, b"-1", stdin=data)
+    for shape in payloads.NAMES:
+        for size in (0, 300, 2000, 12_000, 30_000 if shape in payloads.LARGE else 4000):
+            data = payloads.SHAPES[shape](rng.getrandbits(24), size)
+            if data:
+                yield f"shape-{shape}-{size}", run(BZIP2, b"-9", stdin=data)
+
+
+def _shapes(src: Source) -> Check:
+    """Composed contents, some of them across the end of a block of level 1."""
+    kind = src.between(0, 9)
+    if kind < 5:
+        data = payloads.medium(src)
+    elif kind < 8:
+        shapes = ("runs", "run", "alternate", "few")
+        data = b"".join(payloads.segment(src, 300, shapes) for _ in range(src.between(1, 8)))
+    elif kind < 9:
+        data = payloads.large(src, 30_000)
+    else:
+        data = payloads.segment(src, 2000) + payloads.alternate(src.between(0, 0xFFFF), BLOCK - src.between(0, 2600))
+        data += payloads.small(src)
+    return run(BZIP2, src.pick((b"-1", b"-2", b"-9")), stdin=data)
+
+
+LEVELS = Module("compress-levels", _levels_table, 240, _levels)
+SHAPES = Module("compress-shapes", _shapes_table, 180, _shapes)

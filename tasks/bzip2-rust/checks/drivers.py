@@ -1,0 +1,187 @@
+"""Modules driver-stream and driver-errors: bz_stream through drivers/stream.c, which says what an operation means."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from refactorbench.observe.model import Check
+
+from . import bitstream as bs
+from . import payloads
+from .common import Module, run
+from .damage import SMALL, damaged
+from .decompress import TEXT, joined, unusual
+from .source import Source, chance
+
+STREAM = "drivers/stream"
+DATA = payloads.text(41, 3000)
+PACKED = bs.compressed(DATA, 1)
+RUN, FLUSH, FINISH = 0, 1, 2
+
+
+def stream(ops: str, data: bytes = b"") -> Check:
+    return run(STREAM, *ops.encode().split(), stdin=data)
+
+
+def _stream_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    sizes = (1, 2, 7, 100, 5000, 100_000)
+    for i in sizes:
+        for o in sizes:
+            yield f"compress-{i}-{o}", stream(f"ci:1:0:30 C:0:{i}:{o} C:2:0:{o} ce", DATA)
+            yield f"decompress-{i}-{o}", stream(f"di:0:0 D:{i}:{o} de", PACKED)
+            yield f"decompress-small-{i}-{o}", stream(f"di:0:1 D:{i}:{o} de", PACKED)
+    for level in range(1, 10):
+        for work in (0, 1, 30, 250):
+            yield (
+                f"level-{level}-work-{work}",
+                stream(f"ci:{level}:0:{work} C:2:400000:4096 ce", payloads.mutated(level, 12_000)),
+            )
+    for n in (0, 1, 3, 4, 5, 255, 256, 1000):
+        yield f"flush-{n}", stream(f"ci:9:0:0 c:1:{n}:5000 c:1:=:5000 C:2:99999:777 ce", DATA)
+        yield (
+            f"flush-run-{n}",
+            stream(f"ci:9:0:0 c:0:{n}:5000 C:1:{n}:11 C:1:0:11 C:0:{n}:60 C:2:99999:777 ce", b"a" * 300 + DATA),
+        )
+        yield f"finish-then-more-{n}", stream(f"ci:2:0:0 c:2:{n}:5 c:2:=:{n} C:2:=:9 ce", DATA)
+        yield f"window-{n}", stream(f"di:0:0 d:{n}:0 d:{n}:{n} d:9999:{n} D:3:3 de", PACKED)
+        yield f"no-room-{n}", stream(f"ci:1:0:0 c:0:{n}:0 c:2:{n}:0 c:2:=:0 C:2:=:1 ce", DATA)
+    big = payloads.fibonacci(0x4B41, 120_000)
+    for i, o in ((120_000, 17), (999, 120_000), (99_980, 99), (99_981, 3000), (99_982, 1)):
+        yield f"blocks-{i}-{o}", stream(f"ci:1:0:0 C:0:{i}:{o} C:2:0:{o} ce", big)
+        yield f"unblocks-{i}-{o}", stream(f"di:0:0 D:{i}:{o} de", bs.compressed(big, 1))
+        yield f"unblocks-small-{i}-{o}", stream(f"di:0:1 D:{i}:{o} de", bs.compressed(big, 1))
+    for verbosity in (0, 1, 2):
+        yield f"verbose-{verbosity}", stream(f"ci:1:{verbosity}:0 C:2:99999:800 ce", DATA)
+        yield f"verbose-d-{verbosity}", stream(f"di:{verbosity}:0 D:500:800 de", PACKED)
+    yield (
+        "two-at-once",
+        stream("ci:1:0:0 use:1 di:0:0 use:0 c:0:900:50 use:1 d:50:900 use:0 C:2:2100:70 ce use:1 D:9:9 de", PACKED),
+    )
+    yield "again-after-end", stream("ci:3:0:0 C:2:9999:9999 ce seek:0 ci:4:0:0 C:2:9999:9999 ce", DATA)
+    yield "streams-in-a-row", stream("di:0:0 D:99999:600 de di:0:0 D:=:99999 de", PACKED + SMALL)
+    for n in range(0, len(SMALL), 6):
+        yield f"cut-{n}", stream(f"limit:{n} di:0:0 D:4:100 de", SMALL)
+    for bit in range(3, 8 * len(SMALL), 17):
+        yield f"flip-{bit}", stream("di:0:0 D:1:3 de", bs.flip(SMALL, bit))
+
+
+def _cuts(src: Source, action: int) -> str:
+    """One or more operations for one action with random windows."""
+    size = (0, 1, 2, 5, 50, 777, 5000, 60_000)
+    if chance(src, 50):
+        return f"C:{action}:{src.pick(size[1:])}:{src.pick(size[1:])}"
+    return f"c:{action}:{src.pick(size)}:{src.pick(size)}"
+
+
+def _stream(src: Source) -> Check:
+    """Compress or decompress in random windows, with flushes, now and then with a wrong action in between."""
+    if chance(src, 50):
+        data = payloads.mixed(src)
+        ops = [f"ci:{src.between(1, 9)}:0:{src.pick((0, 0, 1, 30, 100, 250))}"]
+        for _ in range(src.between(0, 4)):
+            action = src.pick((RUN, RUN, RUN, FLUSH, FINISH))
+            ops.append(_cuts(src, action))
+            if action == FLUSH:
+                ops.append(f"C:1:=:{src.between(1, 900)}")
+        ops += [f"C:2:{src.pick((0, 100, 99_999))}:{src.between(1, 9000)}", f"C:2:=:{src.between(1, 9000)}", "ce"]
+        return stream(" ".join(ops), data)
+    kind = src.between(0, 9)
+    data = (
+        joined(src) if kind < 3 else unusual(src) if kind < 6 else bs.compressed(payloads.mixed(src), src.between(1, 9))
+    )
+    if kind == 9:
+        data = damaged(src, data)
+    ops = [f"di:0:{src.between(0, 1)}"]
+    if kind < 9:  # after an error nothing but the end may be called, so damaged data are read in one go
+        ops += [f"d:{src.pick((0, 1, 4, 30))}:{src.pick((0, 1, 9))}" for _ in range(src.between(0, 3))]
+    ops += [f"D:{src.pick((1, 3, 64, 5000, 99_999))}:{src.pick((1, 2, 100, 5000, 99_999))}", "de"]
+    return stream(" ".join(ops), data)
+
+
+def _errors_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    for level, verbosity, work in (
+        (0, 0, 0),
+        (10, 0, 0),
+        (-1, 0, 0),
+        (9, 0, -1),
+        (9, 0, 251),
+        (9, 0, 250),
+        (1, 2, 1),
+        (2147483647, 0, 0),
+        (-2147483648, 0, 0),
+    ):
+        yield f"init-{level}-{verbosity}-{work}", stream(f"ci:{level}:{verbosity}:{work} ce ce")
+    for verbosity, small in ((-1, 0), (5, 0), (0, 2), (0, -1), (2, 1), (100, 1), (0, 65536)):
+        yield f"dinit-{verbosity}-{small}", stream(f"di:{verbosity}:{small} de de")
+    for fn in ("ci", "di", "c", "d", "ce", "de"):
+        yield f"null-{fn}", stream(f"null:{fn}")
+    for fn in ("c", "d", "ce", "de"):
+        yield f"bare-{fn}", stream(f"bare:{fn}")
+    for fn in ("c", "ce"):
+        yield f"moved-{fn}", stream(f"ci:1:0:0 moved:{fn} C:2:9:99 ce", DATA)
+    for fn in ("d", "de"):
+        yield f"moved-{fn}", stream(f"di:0:0 moved:{fn} D:99:99 de", SMALL)
+    sequences = (
+        "c:3:5:50",
+        "c:-1:5:50",
+        "c:0:0:50",
+        "c:0:0:0",
+        "c:1:5:50 c:0:5:50",
+        "c:1:5:3 c:0:=:50",
+        "c:1:900:9 c:1:1:50",
+        "c:2:900:9 c:1:=:50",
+        "c:2:900:9 c:0:=:50",
+        "c:2:900:9 c:2:899:50",
+        "c:2:5:900 c:2:0:50",
+        "c:2:5:900 c:0:5:50",
+        "c:2:5:900 c:1:0:5",
+        "c:2:0:9 c:2:0:0",
+        "c:1:0:0 c:1:0:50 c:0:3:3",
+        "c:1:0:50 c:1:0:50",
+        "c:2:0:0",
+        "c:2:9:0 c:2:=:0",
+        "c:0:9:9 c:7:=:=",
+        "c:1:9:9 c:2:=:= c:1:=:99",
+    )
+    for i, ops in enumerate(sequences):
+        yield f"sequence-{i}", stream(f"ci:1:0:0 {ops} ce ce", DATA)
+    for ops in ("d:0:0", "d:0:9 d:0:0", "D:99:99 d:0:9", "D:99:99 d:9:0 de de", "D:99:99 D:5:5"):
+        yield f"after-{ops.replace(' ', '-')}", stream(f"di:0:0 {ops} de", SMALL + SMALL)
+    for budget in ("-", "0", "1000"):
+        yield f"memory-c-{budget}", stream(f"alloc:{budget} ci:9:0:0 ce", DATA)
+        yield f"memory-d-{budget}", stream(f"alloc:{budget} di:0:0 de", PACKED)
+    for small in (0, 1):
+        for level in (1, 5, 9):
+            yield f"memory-use-{level}-{small}", stream(f"alloc:- di:0:{small} D:99:999 de", bs.compressed(DATA, level))
+            yield (
+                f"memory-lack-{level}-{small}",
+                stream(f"alloc:100000 di:0:{small} D:99:999 de", bs.compressed(DATA, level)),
+            )
+            yield f"memory-c-lack-{level}-{small}", stream(f"alloc:{90_000 * level} ci:{level}:0:{small}", DATA)
+            yield f"memory-c-use-{level}-{small}", stream(f"alloc:- ci:{level}:0:{small} C:2:999:99 ce", DATA)
+            yield f"memory-early-{level}-{small}", stream(f"alloc:- ci:{level}:0:{small} c:0:999:99 ce")
+            yield (
+                f"memory-damaged-{level}-{small}",
+                stream(f"alloc:- di:0:{small} D:99:9 de", bs.flip(bs.compressed(TEXT, level), 500)),
+            )
+    yield "version", stream("version")
+
+
+def _errors(src: Source) -> Check:
+    """Random sequences of calls on a compressor, wrong ones included; every one has a defined answer."""
+    ops = (
+        [f"ci:{src.between(0, 10)}:0:{src.pick((0, 30, 250, 251))}"]
+        if chance(src, 30)
+        else [f"ci:{src.between(1, 9)}:0:0"]
+    )
+    if chance(src, 30):
+        ops.insert(0, "alloc:-")
+    for _ in range(src.between(1, 7)):
+        action = src.pick((0, 1, 2, 0, 1, 2, 3))
+        ops.append(f"c:{action}:{src.pick(('0', '3', '=', '=', '300'))}:{src.pick(('0', '2', '=', '40', '900'))}")
+    return stream(" ".join([*ops, *src.pick((("ce",), ("ce", "ce"), ("moved:ce", "ce")))]), payloads.small(src, 900))
+
+
+DRIVER_STREAM = Module("driver-stream", _stream_table, 160, _stream)
+DRIVER_ERRORS = Module("driver-errors", _errors_table, 80, _errors)
