@@ -53,6 +53,8 @@ RUNTIME_KINDS = _kinds(
     Strength.LEAD,
     {
         "runtime-open": "the product opened a path that State A doesn't open on the same checks",
+        "runtime-network": "the product tried to use the network where State A doesn't",
+        "runtime-probe": "the product tried to reach other processes or the kernel's own interfaces",
         "runtime-unread": "a part of a trace could not be read",
     },
 )

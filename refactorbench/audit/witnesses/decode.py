@@ -3,7 +3,8 @@
 A *step* is a string that can be done again by whoever re-opens a finding: "at:OFFSET", "gzip", "zlib", "deflate", "xz",
 "bz2", "lzma", "zstd" (by the command, where it exists), "zip:NAME", "tar:NAME", "pack:OFFSET", "base64:START:END",
 "base85:START:END", "hex:START:END", "literals", "literal-lines", "ints8", "ints16le" ... "ints64be", "xor:HEXKEY",
-"reverse". Everything is bounded: what a bound cut off is told, never silent.
+"reverse", "utf16le", "utf16be", "text" (the printable runs of binary data). Everything is bounded: what a bound cut off
+is told, never silent.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from refactorbench.audit.witnesses import binaries
 FEWEST_INTS = 8  # in one list
 FEWEST_BYTES = 64  # of decoded text
 FEWEST_DEFLATED = 512
+FEWEST_KEYED_TEXT = 512
+TEXT_SAMPLE = 1 << 16
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -68,6 +71,10 @@ _BASE64 = re.compile(rb"(?:[A-Za-z0-9+/_-]{16,}+={0,2}+[\s\"',;\\]{0,16}+)++")
 _BASE85 = re.compile(rb"[0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]{320,}+")
 _ASCII85 = re.compile(rb"[!-uz]{320,}+")
 _HEX = re.compile(rb"(?:(?:\\x|0x|%)?[0-9a-fA-F]{2}[\s:,]{0,8}+)++")
+_RUN = re.compile(rb"[\t\n\r\f -~\x80-\xff]{200,}+")
+_GIT_OBJECT = re.compile(rb"(?:blob|commit|tag) \d+\0")
+_LOW = bytes(range(128))
+_PRINTABLE = bytes(range(32, 127)) + b"\t\n\r\f"
 _TEXT_FORMS = (("base64", _BASE64, 64), ("hex", _HEX, 128), ("base85", _BASE85, 320), ("base85", _ASCII85, 320))
 _NUMBER = rb"[-+]?(?:0[xX][0-9a-fA-F_]++|0b[01_]++|0o[0-7_]++|\d[\d_]*+)(?:[iu](?:8|16|32|64|size)|[uUlL]{1,3})?+\b"
 _SEPARATOR = rb"(?:[\s,;]++|(?:\\n|\s)*+\.(?:byte|long|quad|word|short|int|value|[248]byte)\s++)"
@@ -107,6 +114,10 @@ def _step(step: str, data: bytes, most: int) -> tuple[bytes, bool]:
             return xor(data, bytes.fromhex(rest)), True
         if name == "reverse":
             return data[::-1], True
+        if name in ("utf16le", "utf16be"):
+            return data.decode("utf-16-" + name[-2:], "replace").encode(), True
+        if name == "text":
+            return b"\n".join(_RUN.findall(data)), True
         if name in ("literals", "literal-lines"):
             return (b"" if name == "literals" else b"\n").join(literals(data)), True
         if name in _INT_FORMS:
@@ -254,12 +265,38 @@ def entropy(data: bytes) -> float:
 
 
 def is_text(data: bytes) -> bool:
-    """Text by content: no NUL and hardly any control bytes in the first 64 KiB."""
-    head = data[:65536]
-    if b"\0" in head:
+    """Text by content: no NUL and hardly any control bytes."""
+    return b"\0" not in data and _controls(data) * 100 <= len(data)
+
+
+def is_clean(data: bytes) -> bool:
+    """Nothing but text: nothing can hide in it below the letters."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
         return False
-    controls = len(head.translate(None, bytes(range(32, 256)) + b"\t\n\r\f\x1b"))
-    return controls * 100 <= len(head)
+    return not _controls(data)
+
+
+def _controls(data: bytes) -> int:
+    return len(data.translate(None, bytes(range(32, 256)) + b"\t\n\r\f\x1b"))
+
+
+def text_key(data: bytes) -> bytes:
+    """The repeating key of up to 16 bytes under which `data` is plain ASCII text, b"" when there is none.
+
+    ASCII bytes differ in their low seven bits only, whatever the key; the commonest byte of each column is a blank."""
+    sample = data[:TEXT_SAMPLE]
+    number = int.from_bytes(sample, "little")
+    for k in range(1, binaries.MOST_KEY + 1):
+        mixed = (number ^ number >> 8 * k).to_bytes(len(sample), "little")[: -k or None]
+        if len(mixed.translate(None, _LOW)) * 100 > len(mixed):
+            continue
+        key = bytes(Counter(sample[i::k]).most_common(1)[0][0] ^ 0x20 for i in range(k))
+        plain = xor(sample, key)
+        if any(key) and len(plain.translate(None, _PRINTABLE)) * 100 <= len(plain):
+            return key
+    return b""
 
 
 class Decoder:
@@ -280,9 +317,8 @@ class Decoder:
             layer = todo.pop()
             yield layer
             steps = list(self._candidates(layer))
-            if len([s for s in layer.steps if not s.startswith("at:")]) >= self.bounds.depth:
-                # what decodes from text at this depth is as good as noise; an archive isn't
-                if steps and not is_text(layer.data):
+            if _depth(layer.steps) >= self.bounds.depth:
+                if any(_weighty(more, layer.data) for more in steps):
                     self.cuts.append(Cut(layer.steps, f"depth {self.bounds.depth}"))
                 continue
             for more in steps:
@@ -315,9 +351,19 @@ class Decoder:
         yield from self._archives(data)
         if is_text(data):
             yield from _text_candidates(layer.steps, data)
-            return
+        if not is_clean(data):
+            yield from self._binary_candidates(data)
+
+    def _binary_candidates(self, data: bytes) -> Iterator[tuple[str, ...]]:
         for key in binaries.xor_keys(data):
             yield (f"xor:{key.hex()}",)
+        if len(data) >= FEWEST_KEYED_TEXT and (key := text_key(data)):
+            yield (f"xor:{key.hex()}",)
+        zeros = data.count(0)
+        if len(data) < 3 * zeros < 2 * len(data):
+            yield ("utf16be" if data[0::2].count(0) > data[1::2].count(0) else "utf16le",)
+        if not is_text(data) and _RUN.search(data):
+            yield ("text",)
         if binaries.reversed_code(data):
             yield ("reverse",)
         if len(data) >= FEWEST_DEFLATED and entropy(data) > 6:
@@ -326,6 +372,8 @@ class Decoder:
     def _archives(self, data: bytes) -> Iterator[tuple[str, ...]]:
         if data[:3] == b"\x5d\0\0":
             yield ("lzma",)
+        if git := _GIT_OBJECT.match(data):
+            yield (f"at:{git.end()}",)
         if data[257:262] == b"ustar":
             yield from self._members("tar", data)
         for n, m in enumerate(_STREAM.finditer(data)):
@@ -385,6 +433,19 @@ class Decoder:
             if kind in (1, 2, 3, 4):
                 yield (f"pack:{at}",)
             at += len(data[at : at + self.bounds.layer]) - len(machine.unused_data)
+
+
+def _depth(steps: tuple[str, ...]) -> int:
+    return sum(not s.startswith("at:") for s in steps)
+
+
+def _weighty(more: tuple[str, ...], data: bytes) -> bool:
+    """Worth telling when it isn't followed: an archive or stream, or an encoding that makes up most of the text."""
+    name, _, rest = more[-1].partition(":")
+    if name in _TEXT:
+        start, end = (int(x) for x in rest.split(":"))
+        return 2 * (end - start) > len(data)
+    return name in _INFLATE or name in ("zip", "tar", "pack")
 
 
 def _text_candidates(steps: tuple[str, ...], data: bytes) -> Iterator[tuple[str, ...]]:

@@ -278,6 +278,23 @@ class _File:
         return TextAnchor(self.path, languages.line_of(self.data, offset), quote.decode("utf-8", "replace"))
 
 
+def confirms(kind: str, anchor: BytesAnchor, layer: bytes, known: StateA, reads: set[str] | None) -> bool:
+    """Look again, for whoever re-opens a PROOF: is what `kind` says true of the decoded `layer` at `anchor`?"""
+    read = reads is not None and anchor.path in reads
+    functions = languages.c_functions(layer) if decode.is_text(layer) else []
+    if kind == "source-remains":
+        return hashlib.sha256(layer).hexdigest() in known.sources or known.fingerprints.match(functions) is not None
+    if kind == "binary-code":
+        code = binaries.find_byte_code(layer)
+        return read and code is not None and code.offset == anchor.offset and code.form not in OTHER_SYSTEMS
+    if kind == "compiled-assembly":
+        return read and languages.compiled_assembly(layer) is not None
+    if kind == "foreign-source-built":
+        unit = not anchor.decode and languages.c_unit(layer, functions)
+        return read and unit and is_foreign(known.task.to_stack, layer, functions)
+    return False
+
+
 def is_hidden(steps: tuple[str, ...]) -> bool:
     """True when a step is no ordinary archive or compression."""
     return any(s.partition(":")[0] not in _ARCHIVE_STEPS for s in steps)
