@@ -92,7 +92,11 @@ def main() -> int:
         cpus: dict[str, list[float]] = {"floor": [], "replay": []}
         for _ in range(arg.rounds):
             for name in walls:
-                run = run_floor(sandbox, spec, floor, arg.checks) if name == "floor" else run_worker(sandbox, spec, arg.checks)
+                run = (
+                    run_floor(sandbox, spec, floor, arg.checks)
+                    if name == "floor"
+                    else run_worker(sandbox, spec, arg.checks)
+                )
                 walls[name].append(run[0])
                 cpus[name].append(run[1])
         print(f"{sandbox.describe()}")

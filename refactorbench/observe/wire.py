@@ -11,6 +11,7 @@ A blob is u32 size, the bytes, a NUL; a str is a blob without NUL inside; strs a
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Literal
@@ -118,4 +119,5 @@ def decode_response(body: memoryview, check_id: str) -> Observation:
         how = _ENDED[ended]
     except (struct.error, IndexError, ValueError) as e:
         raise HarnessError(f"check {check_id}: the worker's answer is broken ({e}); run it again") from e
-    return Observation(how, code, out, err, tuple(files), limit.rstrip(b"\0").decode(), wall)
+    why = os.strerror(code) if how == "launch" else limit.rstrip(b"\0").decode()
+    return Observation(how, code, out, err, tuple(files), why, wall)

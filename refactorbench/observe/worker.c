@@ -298,7 +298,10 @@ static void observe(const struct request *check) {
   int64_t began = now_ms();
   pid_t child = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | SIGCHLD, NULL, NULL, NULL, NULL);
   if (child < 0) die("clone");
-  if (child == 0) first(check, scratch, in[0], o[1], e[1], r[1]);
+  if (child == 0) {
+    shut(&in[1]), shut(&o[0]), shut(&e[0]), shut(&r[0]); /* or the program's stdin would never end */
+    first(check, scratch, in[0], o[1], e[1], r[1]);
+  }
   shut(&in[0]), shut(&o[1]), shut(&e[1]), shut(&r[1]);
   out.fd = o[0], err.fd = e[0], out.size = err.size = 0;
   int ends[] = {in[1], o[0], e[0]};

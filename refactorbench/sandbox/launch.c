@@ -119,6 +119,7 @@ static int run(int argc, char **arg) {
     sigemptyset(&empty);
     sigprocmask(SIG_SETMASK, &empty, NULL);
     umask(022);
+    unsetenv("PWD"); /* bwrap adds it */
     struct rlimit zero = {0, 0};
     setrlimit(RLIMIT_CORE, &zero);
     drop((uid_t)strtoul(arg[2], NULL, 10));

@@ -172,7 +172,7 @@ def _homes() -> Iterator[tuple[int, dict[str, Path]]]:
     own, mounts = _own(), _mounts()
     if "" in mounts and "" in own:
         here = mounts[""] / own[""].lstrip("/")
-        for home in ((here.parent, here) if here != mounts[""] else (here,)):
+        for home in (here.parent, here) if here != mounts[""] else (here,):
             with contextlib.suppress(OSError):
                 if {"memory", "pids"} <= set((home / "cgroup.subtree_control").read_text().split()):
                     yield 2, {"memory": home, "pids": home}
@@ -219,4 +219,3 @@ def mechanism() -> str:
         return scope.name
     finally:
         scope.close()
-

@@ -187,13 +187,9 @@ class BubblewrapWorker:
         if size > RESPONSE_MAX:
             raise self._broken(f"announced an answer of {size} bytes")
         killed |= self._fill(RESPONSE_SIZE.size + size, deadline)
-        with memoryview(self._buffer) as whole, whole[RESPONSE_SIZE.size : RESPONSE_SIZE.size + size] as body:
-            seen = decode_response(body, check.id)
-        if RESPONSE_SIZE.size + size == len(self._buffer):
-            self._buffer = bytearray()
-        else:
-            del self._buffer[: RESPONSE_SIZE.size + size]
-        return self._memory(seen, killed)
+        end = RESPONSE_SIZE.size + size
+        answer, self._buffer = self._buffer, self._buffer[end:]
+        return self._memory(decode_response(memoryview(answer)[RESPONSE_SIZE.size : end], check.id), killed)
 
     def _fill(self, size: int, deadline: float) -> bool:
         """Read until `size` bytes are there; True when the check had to be killed for its memory meanwhile."""

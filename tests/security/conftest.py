@@ -1,0 +1,3 @@
+from sandbox.programs import product, sandbox, spec, worker
+
+__all__ = ["product", "sandbox", "spec", "worker"]
