@@ -74,7 +74,7 @@ def replay_fresh(
     counts: dict[str, list[int]] = {}
     forgiven: dict[str, int] = {}
     with Pool(open_submission, jobs) as pool:
-        for (check, expected), answer in in_order(lambda pair: pool.answer(pair[0]), admitted, jobs):
+        for (check, expected), answer in in_order(lambda pair: pool.answer(pair[0]), admitted, jobs, pool.stop):
             on_check()
             if isinstance(answer, HarnessError):
                 results.append(CheckResult(check.id, check.module, harness_error(str(answer))))
@@ -107,7 +107,7 @@ def _admit(
             return e
 
     with Pool(open_reference, jobs) as pool:
-        for check, answers in in_order(twice, checks, jobs):
+        for check, answers in in_order(twice, checks, jobs, pool.stop):
             if isinstance(answers, HarnessError):
                 dropped[check.id] = f"harness: {answers}"
                 continue

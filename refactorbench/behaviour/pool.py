@@ -26,6 +26,8 @@ class Pool:
     def __init__(self, open_worker: OpenWorker, jobs: int = 1) -> None:
         self._open, self.jobs = open_worker, max(1, jobs)
         self._idle: SimpleQueue[Worker] = SimpleQueue()
+        self._busy: set[Worker] = set()
+        self._stopped = False
 
     def __enter__(self) -> Pool:
         return self
@@ -33,6 +35,8 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self.stop()
         with ExitStack() as stack:  # closes all of them, also when one can't be closed
             while (worker := self._idle_one()) is not None:
                 stack.callback(worker.close)
@@ -52,13 +56,26 @@ class Pool:
 
     def _observe(self, check: Check, idle: Worker | None) -> Observation:
         worker = idle or self._open()
+        self._busy.add(worker)
         try:
+            if self._stopped:
+                raise HarnessError("stopped before the check ended: resume the run")
             observation = worker.observe(check)
         except BaseException:
             worker.close()
             raise
+        finally:
+            self._busy.discard(worker)
         self._idle.put(worker)
         return observation
+
+    def stop(self) -> None:
+        """From any thread: observe nothing more, and end what is running where the workers can be interrupted."""
+        self._stopped = True
+        for worker in tuple(self._busy):
+            interrupt = getattr(worker, "interrupt", None)
+            if interrupt is not None:
+                interrupt()
 
     def answer(self, check: Check) -> Observation | HarnessError:
         try:
@@ -67,13 +84,19 @@ class Pool:
             return e
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[tuple[T, R]]:
-    """Yield (item, function(item)) in the order of `items`, `jobs` at a time; few items are held at once."""
+def in_order(
+    function: Callable[[T], R], items: Iterable[T], jobs: int, stop: Callable[[], None] = lambda: None
+) -> Iterator[tuple[T, R]]:
+    """Yield (item, function(item)) in the order of `items`, `jobs` at a time; few items are held at once.
+
+    When the iteration ends early (closed, an exception, an interrupt), `stop` is called before what runs is awaited.
+    """
     if jobs <= 1:
         for item in items:
             yield item, function(item)
         return
     waiting: deque[tuple[T, Future[R]]] = deque()
+    done = False
     with ThreadPoolExecutor(jobs) as threads:
         try:
             for item in items:
@@ -84,5 +107,8 @@ def in_order(function: Callable[[T], R], items: Iterable[T], jobs: int) -> Itera
             while waiting:
                 first, future = waiting.popleft()
                 yield first, future.result()
+            done = True
         finally:
-            threads.shutdown(cancel_futures=True)
+            if not done:
+                stop()
+                threads.shutdown(cancel_futures=True)

@@ -148,7 +148,9 @@ def record(
     done = 0
     for number, (name, p) in enumerate(passes.items()):
         with Pool(p.open_worker, p.jobs) as pool:
-            for check, observation in in_order(pool.observe, _ordered(listed, p.order, seed + number), p.jobs):
+            for check, observation in in_order(
+                pool.observe, _ordered(listed, p.order, seed + number), p.jobs, pool.stop
+            ):
                 if number == 0:
                     seen[check.id] = _Seen(check, observation)
                 else:

@@ -78,7 +78,7 @@ def replay_unit(
     mismatches: list[_Mismatch] = []
     with Pool(open_submission, jobs) as submission:
         rows = _selected(recording, unit, selection)
-        for row, answer in in_order(lambda r: submission.answer(r.check), rows, jobs):
+        for row, answer in in_order(lambda r: submission.answer(r.check), rows, jobs, submission.stop):
             expected += 1
             chain.update(row.fingerprint.encode())
             on_check()
@@ -121,13 +121,17 @@ def _rerun_all(
     def full_fail(c: Confirmation | HarnessError) -> bool:
         return isinstance(c, Confirmation) and c.full and c.ruling is Ruling.FAIL
 
+    def stop() -> None:
+        submission.stop()
+        reference.stop()
+
     left = list(mismatches)
     while left and confirmed < EARLY_AFTER:
         m = left.pop(0)
         done = rerun(m, False)
         confirmed += full_fail(done)
         results.append(_ruled(m, done))
-    for m, done in in_order(lambda m: rerun(m, True), left, jobs):
+    for m, done in in_order(lambda m: rerun(m, True), left, jobs, stop):
         confirmed += full_fail(done)
         results.append(_ruled(m, done))
     return results, confirmed - before

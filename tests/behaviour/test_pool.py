@@ -5,6 +5,7 @@ from scripted import Opened, broken, echo, make_check
 
 from refactorbench.behaviour.pool import Pool, in_order
 from refactorbench.errors import HarnessError
+from refactorbench.observe.model import Check, Observation
 
 
 def test_a_worker_is_opened_late_reused_and_closed() -> None:
@@ -70,3 +71,36 @@ def test_an_exception_of_the_function_passes_through() -> None:
     for jobs in (1, 3):
         with pytest.raises(ValueError, match="0"):
             list(in_order(bad, range(10), jobs))
+
+
+def test_an_interrupt_ends_what_runs_closes_all_and_starts_nothing() -> None:
+    class Hanging:
+        def __init__(self) -> None:
+            self.ended, self.closed = threading.Event(), False
+
+        def observe(self, check: Check) -> Observation:
+            if check.id == "m/0":
+                return echo(check)
+            assert self.ended.wait(20), "nobody interrupted"
+            raise HarnessError("interrupted")
+
+        def interrupt(self) -> None:
+            self.ended.set()
+
+        def close(self) -> None:
+            self.closed = True
+
+    workers: list[Hanging] = []
+
+    def opener() -> Hanging:
+        workers.append(Hanging())
+        return workers[-1]
+
+    checks = [make_check(f"m/{i}") for i in range(9)]
+    with pytest.raises(KeyboardInterrupt), Pool(opener, 2) as pool:
+        for _ in in_order(pool.answer, checks, 2, pool.stop):
+            raise KeyboardInterrupt
+    assert workers and all(w.closed for w in workers)
+    assert len(workers) <= 4
+    with pytest.raises(HarnessError, match="resume the run"):
+        pool.observe(checks[0])
