@@ -8,6 +8,9 @@ from typing import Literal
 import msgspec
 
 
+Origin = Literal["target", "toolchain", "other", "tree", "unexplained"]
+
+
 class ExecFact(msgspec.Struct, frozen=True):
     """One execve attempt. `image` is the resolved path, `sha256` its content where it existed; `line` in the trace."""
 
@@ -29,7 +32,7 @@ class LinkInput(msgspec.Struct, frozen=True):
     line: int
     path: str
     sha256: str
-    origin: Literal["target", "toolchain", "other", "tree", "unexplained"]
+    origin: Origin
     writer: str  # the image that wrote it, if any
 
 
@@ -41,6 +44,15 @@ class BuildFacts(msgspec.Struct, frozen=True):
     reads: tuple[str, ...]  # files of the submission and of the toolchain that were opened for reading
     writes: tuple[str, ...]
     network: tuple[tuple[int, str], ...]  # (line, text) of connect/sendto attempts beyond unix sockets
+    outputs: tuple[LinkInput, ...] = ()  # the recipe's machine-code outputs; `line` is their last opening for writing
+    images: tuple[LinkInput, ...] = ()  # what ran, or was mapped to run, from outside the toolchain
+    scripts: tuple[LinkInput, ...] = ()  # text from outside the toolchain that a linker read
+    evasions: tuple[tuple[int, str], ...] = ()  # (line, text) of calls that a trace can't follow
+    malformed: int = 0  # lines of the trace that were not understood
+    taken: tuple[str, ...] = ()  # tree paths, as submitted, whose own content was read, mapped or executed
+    complete: bool = True  # the trace reaches to the harness's own last command
+    bitcode: tuple[str, ...] = ()  # bitcode that the target compiler was made to keep
+    uncovered: tuple[tuple[int, str], ...] = ()  # (line, image) of compiler runs that kept none and whose code was linked
 
 
 class BuildReport(msgspec.Struct, frozen=True):
@@ -57,6 +69,11 @@ class BuildReport(msgspec.Struct, frozen=True):
     evidence_equal: bool  # its machine code equals the artefact's
     wall_s: float
     toolchain: dict[str, str]  # tool -> version and path found
+    guarded: dict[str, str] = {}  # inside path -> sha256 of each old compiler that a tripwire hid
+    drivers_absent: dict[str, str] = {}  # driver that doesn't compile against the product -> the compiler's words
+    bitcode: str = ""  # host folder of the bitcode that was kept, in the order of `facts.bitcode`
+    bitcode_lost: tuple[str, ...] = ()  # bitcode that the compiler wrote and something took away
+    evidence_why: str = ""  # why the evidence build doesn't count, "" when it does or there was none
 
 
 def artefact_dir(cache: Path, digest: str) -> Path:

@@ -20,7 +20,10 @@ NOTICE = re.compile(rb"(\d+) +(---|\+\+\+) ")
 UNFINISHED = b" <unfinished ...>"
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\.\.\.)?|/\*.*?\*/|<[^<>]*>|[\[{(]|[\]})]|,|[^"\[\](){},</]+|/|<')
 ESCAPE = re.compile(rb'\\([0-7]{1,3}|x[0-9a-fA-F]{2}|.)', re.DOTALL)
-RESULT = re.compile(rb" *= (-?\d+|0x[0-9a-f]+|\?)(<[^<>]*>)?(\(deleted\))?(?: ([A-Z][A-Z0-9_]*))?(?: /\* (\d+) in strace's PID NS \*/)?")
+RESULT = re.compile(
+    rb" *= (-?\d+|0x[0-9a-f]+|\?)(<[^<>]*>)?(\(deleted\))?(?: ([A-Z][A-Z0-9_]*))?"
+    rb"(?: /\* (\d+) in strace's PID NS \*/)?"
+)
 DESCRIPTOR = re.compile(rb"(-?\d+|AT_FDCWD)(?:<([^<>]*)>)?(\(deleted\))?")
 SIMPLE = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"a": b"\a", b"b": b"\b"}
 
@@ -125,7 +128,8 @@ def _call(line: int, pid: int, name: bytes, body: bytes, text: bytes) -> Call | 
     value = None if match[1] == b"?" else int(match[5] or match[1], 0)
     path = os.fsdecode(unescape(match[2][1:-1])) if match[2] else ""
     error = (match[4] or b"").decode() if value is not None and value < 0 else ""
-    return Call(line, pid, name.decode(), args, value, error, path, bool(match[3]), text.decode(errors="backslashreplace"))
+    said = text.decode(errors="backslashreplace")
+    return Call(line, pid, name.decode(), args, value, error, path, bool(match[3]), said)
 
 
 class _Open(msgspec.Struct):
