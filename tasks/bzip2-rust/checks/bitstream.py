@@ -148,6 +148,7 @@ class Block:
     tables: Sequence[Sequence[int]] | None = None
     selectors: Sequence[int] | None = None
     groups: int | None = None  # the number written, where it isn't the number of tables
+    surplus: int = 0  # selectors beyond these that repeat the last
     selector_count: int | None = None
     selector_bits: Sequence[int] | None = None  # unary values written, where they aren't what the selectors ask for
     first_lengths: Sequence[int] | None = None
@@ -195,9 +196,10 @@ class Block:
         mark("groups")
         bits.put(len(tables) if self.groups is None else self.groups, 3)
         mark("selector_count")
-        bits.put(len(selectors) if self.selector_count is None else self.selector_count, 15)
+        bits.put(len(selectors) + self.surplus if self.selector_count is None else self.selector_count, 15)
         mark("selectors")
         self._put_selectors(bits, selectors, len(tables))
+        bits.put(0, self.surplus)
         mark("tables")
         for i, lengths in enumerate(tables):
             _put_lengths(bits, lengths, None if self.first_lengths is None else self.first_lengths[i])
@@ -247,8 +249,9 @@ def stream(blocks: Sequence[Block], level: int | bytes = 9, combined: int | None
 
 
 def flip(data: bytes, bit: int) -> bytes:
-    """Return `data` with one bit turned over; `bit` counts from the first bit of the first byte."""
+    """Return `data` with one bit turned over; `bit` counts from the first bit of the first byte, and round the end."""
     out = bytearray(data)
+    bit %= 8 * len(data)
     out[bit // 8] ^= 0x80 >> (bit % 8)
     return bytes(out)
 

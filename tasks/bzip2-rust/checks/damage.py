@@ -63,6 +63,16 @@ def _fields() -> Iterator[tuple[str, bytes]]:
     yield "two-cycles", bs.stream([cycles])
 
 
+def _in_fields() -> Iterator[tuple[str, bytes]]:
+    """A bit or two turned over in each field of a block of its own, and of one with six tables."""
+    for tables in (2, 6):
+        block = Block(TEXT, tables=[bs.flat_lengths(len(set(bs.run_coded(TEXT))) + 2)] * tables)
+        data = bs.stream([block])
+        for name, at in block.marks.items():
+            for step in (0, 2, 6):
+                yield f"in-{name}-{step}-of-{tables}", bs.flip(data, 32 + at + step)
+
+
 def _long_randomised(level: int, size: int) -> bytes:
     """A constant randomised block whose checksum can't be right; what comes out before shows every random step."""
     digits, n = [], size
@@ -74,7 +84,7 @@ def _long_randomised(level: int, size: int) -> bytes:
 
 
 def _table(rng: random.Random) -> Iterator[tuple[str, Check]]:
-    for name, data in _fields():
+    for name, data in (*_fields(), *_in_fields()):
         yield name, run(BZIP2, b"-dc", stdin=data)
         yield f"{name}-small", run(BZIP2, b"-dcs", stdin=data)
     for n in range(len(SMALL)):

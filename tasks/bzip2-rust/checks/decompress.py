@@ -29,9 +29,8 @@ def _tables() -> Iterator[tuple[str, bytes]]:
         yield f"lengths-{longest}", bs.stream([Block(bytes(alphabet) * 2, tables=tables)])
     yield "first-length", bs.stream([Block(TEXT, tables=[flat, flat], first_lengths=[20, 1])])
     yield "reversed-selectors", bs.stream([Block(TEXT, tables=[flat] * 6, selectors=[5, 4, 3, 2, 1, 0, 0, 5])])
-    for extra in (1, 3, 50, 17_990, 18_100, 32_700 - 6):
-        needed = (len(bs.moved_to_front(*_column(TEXT))) + bs.GROUP - 1) // bs.GROUP
-        yield f"selectors-extra-{extra}", bs.stream([Block(TEXT, selectors=[0] * (needed + extra))])
+    for extra in (1, 3, 50, 17_990, 18_100, 32_700):
+        yield f"selectors-extra-{extra}", bs.stream([Block(TEXT, surplus=extra)])
     yield "randomised-short", bs.stream([Block(TEXT, randomised=1)])
     for n, seed in ((617, 1), (618, 2), (619, 3), (1400, 4), (3000, 5)):
         yield f"randomised-{n}", bs.stream([Block(payloads.text(seed, n), randomised=1)])
@@ -48,11 +47,6 @@ def _tables() -> Iterator[tuple[str, bytes]]:
         yield f"blocks-{count}", bs.stream([Block(TEXT[: 20 * i + 5], randomised=i & 1) for i in range(count)], level=1)
     yield "tiny-blocks", bs.stream([Block(bytes([65 + i])) for i in range(26)], level=4)
     yield "open-code", bs.stream([Block(TEXT, tables=[[n + 1 for n in flat]] * 2)])
-
-
-def _column(data: bytes) -> tuple[bytes, list[int]]:
-    coded = bs.run_coded(data)
-    return bs.rotated(coded)[0], sorted(set(coded))
 
 
 WAYS = (
@@ -91,10 +85,9 @@ def _table(rng: random.Random) -> Iterator[tuple[str, Check]]:
 
 def _of_length(target: int) -> bytes:
     """Streams of exactly `target` bytes altogether: surplus selectors, a bit each, fill the last one up."""
-    body = bs.compressed(payloads.noise(5, 1500)) * (target // 2500)
-    needed = 8
-    short = target - len(body) - len(bs.stream([Block(TEXT, selectors=[0] * needed)]))
-    return body + bs.stream([Block(TEXT, selectors=[0] * (needed + 8 * short))])
+    body = bs.compressed(payloads.noise(5, 1500)) * (target // 2000)
+    short = target - len(body) - len(bs.stream([Block(TEXT)]))
+    return body + bs.stream([Block(TEXT, surplus=8 * short)])
 
 
 def joined(src: Source) -> bytes:
@@ -114,9 +107,10 @@ def unusual(src: Source) -> bytes:
             lengths = [min(20, n + src.between(0, 4)) for n in lengths]
         extra = src.pick((0, 0, 1, 40, 19_000))
         tables = [lengths] * src.between(2, 6)
-        count = len(coded) // bs.GROUP + 2 + extra
-        selectors = [i % len(tables) for i in range(count)]
-        blocks.append(Block(data, coded, src.between(0, 1), used=used, tables=tables, selectors=selectors))
+        selectors = [i % len(tables) for i in range(len(coded) // bs.GROUP + 2)]
+        blocks.append(
+            Block(data, coded, src.between(0, 1), used=used, tables=tables, selectors=selectors, surplus=extra)
+        )
     return bs.stream(blocks, src.between(1, 9), fill=src.between(0, 1))
 
 

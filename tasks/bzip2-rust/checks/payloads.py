@@ -136,9 +136,8 @@ def medium(src: Source, limit: int = 6000) -> bytes:
 
 
 def large(src: Source, limit: int = 40_000) -> bytes:
-    """9,900..limit bytes, compressible: mostly beyond the size at which the sort changes its algorithm."""
-    shape = SHAPES[src.pick((*LARGE, "text", "sparse"))]
-    data = shape(src.between(0, 0xFFFFFF), src.between(9_900, limit))
+    """0..limit bytes, compressible: mostly beyond the 10,000 at which the sort changes its algorithm."""
+    data = segment(src, limit, (*LARGE, "text", "sparse"))
     return data + segment(src, 200) if chance(src, 50) else data
 
 

@@ -12,7 +12,10 @@
    tell  fclose                        of the file below
    break                               the file below can neither be read nor written from now on
    noerr                               the next call gets NULL for its error
-   null:FN                             FN without a file */
+   null:FN                             FN without a file
+
+   A call that C leaves undefined is not made, and said to be skipped: on a file that was closed, or reading on after an
+   error in the data. */
 
 #include <bzlib.h>
 #include <fcntl.h>
@@ -28,7 +31,7 @@ static byte *data, *total;
 static size_t data_len, total_len, total_room;
 static FILE *file;
 static BZFILE *bz;
-static int err, quiet;
+static int err, quiet, writing, failed;
 
 static u64 fnv(u64 h, const void *p, size_t n) {
     const byte *b = p;
@@ -65,6 +68,8 @@ static const char *path_of(const char *s) { return strcmp(s, "%") ? s : NULL; }
 static void opens(char **p) {
     int fd = -1;
     file = NULL;
+    failed = 0;
+    writing = !strcmp(p[0], "wo") || (strcmp(p[0], "ro") && strchr(p[2], 'w'));
     if (!strcmp(p[0], "open")) {
         bz = BZ2_bzopen(path_of(p[1]), path_of(p[2]));
         printf("open %s\n", bz ? "ok" : "NULL");
@@ -123,8 +128,12 @@ static void writes(char **p) {
 
 static void reads(char **p) {
     int len = atoi(p[1]), n = 0, calls = 0, all = *p[0] == 'R' || *p[0] == 'Y', plain = *p[0] == 'y' || *p[0] == 'Y';
-    byte *buf = malloc(len > 0 ? (size_t)len : 1);
+    byte *buf = failed ? NULL : malloc(len > 0 ? (size_t)len : 1);
     u64 h = 14695981039346656037ULL;
+    if (failed) {
+        printf("%s skipped\n", p[0]);
+        return;
+    }
     if (!buf) exit(98);
     err = BZ_OK;
     do {
@@ -133,6 +142,9 @@ static void reads(char **p) {
         h = fnv(h, &n, sizeof n);
         keep(buf, n);
     } while (all && calls < 100000 && (plain ? n > 0 : err == BZ_OK));
+    if (plain) BZ2_bzerror(bz, &failed);
+    else failed = err == 77 ? 0 : err;
+    failed = failed <= BZ_MEM_ERROR;
     printf("%s x%d %d", p[0], calls, n);
     if (!plain) printf(" %d", err);
     printf(" %016llx ", h);
@@ -147,7 +159,8 @@ static void unused(char **p) {
     BZ2_bzReadGetUnused(error_at(), bz, &at, &n);
     printf("unused %d %d ", err, n);
     shown(at, at ? n : 0);
-    if (strcmp(p[0], "next") || err != BZ_OK) return;
+    if (strcmp(p[0], "next") || err != BZ_OK || !file) return;
+    failed = 0;
     if (n > 0) memcpy(rest, at, (size_t)n);
     BZ2_bzReadClose(&err, bz);
     end = n == 0 && (fgetc(file) == EOF);
@@ -158,6 +171,7 @@ static void unused(char **p) {
 
 static void closes(char **p) {
     unsigned a = 7, b = 7, c = 7, d = 7;
+    int unknown = quiet, whole = *p[0] == 'c', right = whole || (*p[0] == 'w') == writing;
     if (!strcmp(p[0], "wc")) {
         BZ2_bzWriteClose(error_at(), bz, atoi(p[1]), &a, &c);
         printf("wc %d: %u %u\n", err, a, c);
@@ -171,6 +185,9 @@ static void closes(char **p) {
         BZ2_bzclose(bz);
         printf("close\n");
     }
+    /* After its end, right or with an error of the file, a handle may not be used any more. */
+    if (right && (whole || unknown || err == BZ_OK || err <= BZ_MEM_ERROR)) bz = NULL;
+    if (whole) file = NULL;
 }
 
 static void breaks(void) {
@@ -215,8 +232,8 @@ static void perform(char *op) {
     else if (!strcmp(op, "noerr")) quiet = 1;
     else if (!strcmp(op, "tell")) printf("tell %ld\n", file ? ftell(file) : -2L);
     else if (!strcmp(op, "fclose")) {
-        if (file) printf("fclose %d\n", fclose(file));
-        file = NULL;
+        if (file && !bz) printf("fclose %d\n", fclose(file));
+        if (!bz) file = NULL;
     } else if (!strcmp(op, "break")) breaks();
     else if (!bz) printf("%s: no file\n", op);
     else if (!strcmp(op, "w") || !strcmp(op, "W") || !strcmp(op, "z")) writes(p);

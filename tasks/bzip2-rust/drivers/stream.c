@@ -10,7 +10,8 @@
    null:FN  bare:FN  moved:FN              FN with NULL, with a stream without state, with a stream that was moved
    version                                 BZ2_bzlibVersion
 
-   At the end each used slot shows how much was written, a hash of it and its first bytes. */
+   A call that C leaves undefined is not made, and said to be skipped: on a stream of the other kind, or after an error
+   that allows nothing but the end. At the end each used slot shows how much was written, a hash of it and its first bytes. */
 
 #include <bzlib.h>
 #include <stdio.h>
@@ -39,6 +40,8 @@ struct slot {
     size_t room, len;
     size_t in, end;
     int used, own;
+    enum { NONE, COMPRESS, DECOMPRESS } kind;
+    int failed;
     struct arena arena;
 };
 
@@ -120,6 +123,7 @@ static int call(struct slot *t, int compress, int action) {
     if ((size_t)(t->s.next_out - out) != made) printf("! next_out moved by %ld, avail_out by %ld\n", (long)(t->s.next_out - out), (long)made);
     t->in += ate;
     t->len += made;
+    if (rc <= BZ_MEM_ERROR) t->failed = 1;
     if (t->out)
         for (i = 0; i < GUARD; i++)
             if (out && (byte)out[room + i] != 0xA5) {
@@ -169,9 +173,28 @@ static int by_name(const char *fn, bz_stream *s) {
     return 0;
 }
 
+static int defined(struct slot *t, const char *op) {
+    int other = strchr("cC", *op) ? DECOMPRESS : COMPRESS;
+    int end = !strcmp(op, "ce") || !strcmp(op, "de");
+    if ((int)t->kind == other || (t->failed && !end)) {
+        printf("%s skipped\n", op);
+        return 0;
+    }
+    return 1;
+}
+
+static void initialised(struct slot *t, int kind, const char *name, int rc) {
+    if (rc == BZ_OK) {
+        t->kind = kind == COMPRESS ? COMPRESS : DECOMPRESS;
+        t->failed = 0;
+    }
+    show(t, name, rc);
+}
+
 static void special(struct slot *t, const char *op, const char *fn) {
     bz_stream other;
     int rc;
+    if (!strcmp(op, "moved") && !defined(t, fn)) return;
     memset(&other, 0, sizeof other);
     if (!strcmp(op, "moved")) memcpy(&other, &t->s, sizeof other);
     rc = by_name(fn, !strcmp(op, "null") ? NULL : &other);
@@ -205,9 +228,11 @@ static struct slot *perform(struct slot *t, char *op) {
     int n = split(op, p);
     t->used = 1;
     if (!strcmp(p[0], "ci") && n == 4) {
-        show(t, "ci", BZ2_bzCompressInit(&t->s, number(p[1]), number(p[2]), number(p[3])));
+        initialised(t, COMPRESS, "ci", BZ2_bzCompressInit(&t->s, number(p[1]), number(p[2]), number(p[3])));
     } else if (!strcmp(p[0], "di") && n == 3) {
-        show(t, "di", BZ2_bzDecompressInit(&t->s, number(p[1]), number(p[2])));
+        initialised(t, DECOMPRESS, "di", BZ2_bzDecompressInit(&t->s, number(p[1]), number(p[2])));
+    } else if (strchr("cCdD", *p[0]) && *p[0] && !defined(t, p[0])) {
+        return t;
     } else if (!strcmp(p[0], "c") && n == 4) {
         window_in(t, p[2]);
         window_out(t, p[3]);
@@ -222,6 +247,8 @@ static struct slot *perform(struct slot *t, char *op) {
         loop(t, 0, 0, p[1], p[2]);
     } else if (!strcmp(p[0], "ce") || !strcmp(p[0], "de")) {
         printf("%s = %d\n", p[0], by_name(p[0], &t->s));
+        t->kind = NONE;
+        t->failed = 0;
     } else if (!strcmp(p[0], "use") && number(p[1]) >= 0 && number(p[1]) < SLOTS) {
         return &slots[number(p[1])];
     } else if (!strcmp(p[0], "limit")) {
