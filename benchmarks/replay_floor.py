@@ -21,7 +21,7 @@ from pathlib import Path
 from refactorbench.observe.model import Check
 from refactorbench.observe.worker_build import WORKER_SOURCE, static_program
 from refactorbench.sandbox import BubblewrapSandbox, Limits, WorkerSpec
-from refactorbench.sandbox.limits import WatchedScope
+from refactorbench.sandbox.limits import open_scope
 from refactorbench.sandbox.process import SandboxProcess
 from refactorbench.sandbox.worker import WORKER, BubblewrapWorker, worker_words
 
@@ -47,7 +47,7 @@ def cpu_below() -> float:
 
 def run_floor(sandbox: BubblewrapSandbox, spec: WorkerSpec, floor: Path, count: int) -> tuple[float, float]:
     """Return (seconds, CPU seconds) of `count` runs in a sandbox that is set up as a worker's."""
-    scope = WatchedScope()
+    scope = open_scope(spec.limits, 8, 512)
     words = worker_words(sandbox, spec, False, sandbox.enter(scope, None))
     words = [str(floor) if word == str(static_program(WORKER_SOURCE)) else word for word in words]
     at = len(words) - 1 - words[::-1].index(WORKER)

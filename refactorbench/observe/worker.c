@@ -35,7 +35,7 @@
 #include "worker_tree.h"
 
 enum { ENDED_EXIT, ENDED_SIGNAL, ENDED_LIMIT, ENDED_LAUNCH };
-enum { DENY_MEMORY = 1, LIMIT_PROCESSES = 2, SHARED_MEMORY = 4, LIMIT_SPACE = 8, MARK = 16 };
+enum { DENY_MEMORY = 1, LIMIT_PROCESSES = 2, SHARED_MEMORY = 4, MARK = 8 };
 
 static struct {
   uid_t uid;
@@ -98,7 +98,6 @@ static void bounds(int out) {
   bound(out, RLIMIT_FSIZE, limits.file, limits.file);
   bound(out, RLIMIT_NOFILE, 1024, 1024);
   bound(out, RLIMIT_DATA, limits.memory, limits.memory);
-  if (limits.flags & LIMIT_SPACE) bound(out, RLIMIT_AS, limits.memory + (256LL << 20), limits.memory + (256LL << 20));
   if (limits.flags & LIMIT_PROCESSES) bound(out, RLIMIT_NPROC, limits.processes, limits.processes);
 }
 

@@ -88,7 +88,9 @@ class BubblewrapSandbox:
     def _words(self, command: Command, scope: CgroupScope | WatchedScope) -> list[str]:
         limit = command.limits
         words = [*self.enter(scope, command.trace), "--cap-add", "ALL"]
-        words += ["--size", str(limit.disk_mb * MIB), "--perms", "1777", "--tmpfs", "/tmp", *_dev()]
+        for folder, more in (("/tmp", []), ("/dev/shm", _dev())):
+            words += [*more, "--size", str(limit.disk_mb * MIB), "--perms", "1777", "--tmpfs", folder]
+        words += ["--remount-ro", "/dev"]
         for folder in _parents(command):
             words += ["--perms", "0755", "--dir", folder]
         for mount in command.mounts:
@@ -107,8 +109,12 @@ class BubblewrapSandbox:
     def _run(self, command: Command, writable: list[Path]) -> Completed:
         scope = open_scope(command.limits, spare_processes=8, spare_memory_mb=64)
         start, before, limit = time.monotonic(), disk_used(writable), ""
-        with command.log.open("wb") as log:
-            process = SandboxProcess(self._words(command, scope), scope, subprocess.DEVNULL, log, log)
+        try:
+            with command.log.open("wb") as log:
+                process = SandboxProcess(self._words(command, scope), scope, subprocess.DEVNULL, log, log)
+        except BaseException:
+            scope.close()
+            raise
         used = scope.usage(process.init)
         try:
             limit = _watch(process, command.limits, writable, before, start)
@@ -131,8 +137,7 @@ def _dev() -> list[str]:
         words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         words += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
-    words += ["--symlink", "/proc/self/fd", "/dev/fd", "--perms", "1777", "--tmpfs", "/dev/shm"]
-    return [*words, "--remount-ro", "/dev"]
+    return [*words, "--symlink", "/proc/self/fd", "/dev/fd"]
 
 
 def _parents(command: Command) -> list[str]:

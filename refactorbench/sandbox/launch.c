@@ -2,7 +2,8 @@
  *
  *   launch enter [-u] [-c CGROUP_PROCS]... -- PROGRAM ARG...
  *       on the host: joins the cgroups; with -u makes a user namespace that maps every id to itself, so that all
- *       that follows holds capabilities over the sandbox's own namespaces only; then becomes PROGRAM (bwrap, strace).
+ *       that follows holds capabilities over the sandbox's own namespaces only; then becomes PROGRAM (bwrap, strace),
+ *       which ends with the thread that started it.
  *   launch run SELF STATUS_FD UID CPU_S FILE_BYTES PROCESSES DATA_BYTES -- PROGRAM ARG...
  *       inside, as process 1 of the namespace: hides its own file, starts PROGRAM without privileges and within limits,
  *       reaps, and writes PROGRAM's exact end as "exit N", "signal N" or "launch ERRNO" to STATUS_FD. A limit of 0 is
@@ -72,6 +73,8 @@ static int enter(char **arg) {
   }
   if (!*arg || !arg[1]) errno = EINVAL, die("no program");
   if (namespace) identity_namespace();
+  /* after the namespace, whose making clears it: a killed harness leaves nothing running, tracer or not */
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) die("parent's death");
   execvp(arg[1], arg + 1);
   die(arg[1]);
   return 126;

@@ -38,7 +38,7 @@ ANSWER_S = 60.0  # beyond the wall limit: reading the scratch, sending it
 WATCH_S = 0.05
 PIPE = 1 << 20
 IN_FLIGHT = 4
-DENY_MEMORY, LIMIT_PROCESSES, SHARED_MEMORY, LIMIT_SPACE, MARK = 1, 2, 4, 8, 16  # flags of worker.c
+DENY_MEMORY, LIMIT_PROCESSES, SHARED_MEMORY, MARK = 1, 2, 4, 8  # flags of worker.c
 _PT_LOAD, _PT_STACK, _WX = 1, 0x6474E551, 3
 
 
@@ -89,7 +89,7 @@ def worker_words(sandbox: BubblewrapSandbox, spec: WorkerSpec, cgroup: bool, wor
     words += ["--remount-ro", "/r", "--ro-bind", str(static_program(WORKER_SOURCE)), WORKER, "--remount-ro", "/"]
     own_ids = not sandbox.root or sandbox.own_namespace()
     flags = DENY_MEMORY * spec.deny_exec_memory + MARK * (spec.trace is not None)
-    flags += SHARED_MEMORY * cgroup + LIMIT_SPACE * (not cgroup) + LIMIT_PROCESSES * (own_ids or not cgroup)
+    flags += SHARED_MEMORY * cgroup + LIMIT_PROCESSES * (own_ids or not cgroup)
     # as an ordinary user the worker and the check's first process count as that user's too
     processes = limit.processes + (0 if sandbox.root else 2)
     numbers = [round(limit.wall_s * 1000), max(1, round(limit.cpu_s)), limit.memory_mb * MIB, limit.file_mb * MIB]
@@ -98,7 +98,11 @@ def worker_words(sandbox: BubblewrapSandbox, spec: WorkerSpec, cgroup: bool, wor
 
 
 class BubblewrapWorker:
-    """Observes checks one after another. `observe_many` keeps a request in flight while an answer is awaited."""
+    """Observes checks one after another; `observe_many` keeps a few in flight. It ends with the thread that opened it.
+
+    A check's bounds: memory_mb of private data for each process; of all together with scratch, a cgroup's bound or the
+    watcher's. disk_mb for each of /work and /tmp. CPU per process, processes and wall for the whole.
+    """
 
     def __init__(self, sandbox: BubblewrapSandbox, spec: WorkerSpec) -> None:
         self._spec = spec

@@ -47,16 +47,20 @@ static int files(void) {
 
 /* A grandchild in its own session that ignores polite signals, holds the output open and would write later. */
 static void stay_behind(void) {
+  int there[2];
+  char byte;
+  pipe(there);
   if (fork() == 0) {
     setsid();
     if (fork() == 0) {
       for (int s = 1; s < NSIG; s++) signal(s, SIG_IGN);
       puts("left behind"), fflush(stdout);
+      write(there[1], "", 1);
       for (;;) sleep(1);
     }
     _exit(0);
   }
-  usleep(100000);
+  read(there[0], &byte, 1);
 }
 
 static int bomb(int most) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,20 @@ from refactorbench.sandbox import BubblewrapSandbox, Command, Completed, Limits,
 
 # small and quick: what a test waits for is bounded by these
 LIMITS = Limits(wall_s=5, cpu_s=2, memory_mb=64, processes=16, file_mb=4, disk_mb=8, output_mb=1)
+
+
+STAYS = f"stays-{os.getpid()}"  # in the command line of what these tests leave behind, and of nobody else's
+
+
+def left_behind() -> list[str]:
+    """Command lines of processes on the host that were told to stay."""
+    found = []
+    for process in Path("/proc").glob("[1-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if words[1:2] == [b"stay"] and STAYS.encode() in words:
+                found.append(repr(words))
+    return found
 
 
 def compile_c(source: Path, target: Path, *flags: str) -> Path:

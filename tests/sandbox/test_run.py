@@ -14,8 +14,7 @@ from refactorbench.observe.worker_build import static_program
 from refactorbench.sandbox import BubblewrapSandbox, Command, Limits, Mount
 from refactorbench.sandbox.need import need
 
-from .programs import LIMITS, run_probe
-from .test_worker import left_behind
+from .programs import LIMITS, STAYS, left_behind, run_probe
 
 
 def limits(**changes: float) -> Limits:
@@ -95,14 +94,14 @@ def test_the_root_is_not_written(sandbox: BubblewrapSandbox, product: Path, tmp_
 
 def test_wall_limit_ends_a_tree_that_ignores_signals(sandbox: BubblewrapSandbox, product: Path, tmp_path: Path) -> None:
     start = time.monotonic()
-    done, said = run_probe(sandbox, product, tmp_path, "stay", "60", limits=limits(wall_s=0.5))
+    done, said = run_probe(sandbox, product, tmp_path, "stay", "60", STAYS, limits=limits(wall_s=0.5))
     assert (done.ended, done.limit) == ("limit", "wall")
     assert said == "left behind\n" and not left_behind()
     assert time.monotonic() - start < 8
 
 
 def test_what_a_command_leaves_behind_ends_with_it(sandbox: BubblewrapSandbox, product: Path, tmp_path: Path) -> None:
-    done, said = run_probe(sandbox, product, tmp_path, "stay")
+    done, said = run_probe(sandbox, product, tmp_path, "stay", "", STAYS)
     assert (done.ended, done.code, said) == ("exit", 5, "left behind\n")
     assert not left_behind()
 
