@@ -5,14 +5,18 @@ An input on which even this passes tests nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
 import stat
 import struct
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from refactorbench.errors import HarnessError
+from refactorbench.hashing import tree_digest
 
 BROKEN_STATUS = 99
 _BASE, _HEADERS = 0x400000, 64 + 56
@@ -44,20 +48,33 @@ def _is_library(name: str) -> bool:
     return name.endswith(_LIBRARY) or ".so." in name
 
 
-def make_broken(product: Path, target: Path) -> Path:
-    """Lay a broken copy of `product` at `target` (made anew) and return it: same paths, modes and links."""
+@contextlib.contextmanager
+def broken_product(product: Path, cache: Path) -> Iterator[Path]:
+    """Yield a broken copy of `product`: same paths, modes and links. HarnessError when the disk refuses.
+
+    It lies under `cache` by the product's digest, so that one is left behind at most, and is laid anew when missing.
+    """
+    target = cache / "broken" / tree_digest(product)
+    if not target.is_dir():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".laying-") as folder:
+            made = Path(folder) / "product"
+            lay_broken(product, made)
+            with contextlib.suppress(FileExistsError):  # another run was first
+                made.rename(target)
+    yield target
+
+
+def lay_broken(product: Path, target: Path) -> None:
     dead = program()
     try:
-        if target.exists():
-            shutil.rmtree(target)
         for folder, _, names in os.walk(product):
             here = target / Path(folder).relative_to(product)
-            here.mkdir(parents=True, exist_ok=True)
+            here.mkdir()
             for name in names:
                 _lay(Path(folder) / name, here / name, dead)
     except OSError as e:
-        raise HarnessError(f"cannot make the broken product at {target}: {e}; free some space and resume") from e
-    return target
+        raise HarnessError(f"cannot lay the broken product at {target}: {e}; free some space and resume") from e
 
 
 def _lay(source: Path, target: Path, dead: bytes) -> None:

@@ -90,7 +90,7 @@ def hunt(start: Start, out: IO[bytes]) -> VerifierResult:
         plan,
         start.bench.open(),
         rules,
-        lambda k: draw.draw_chunk(strategy, draw.chunk_seed(plan.seed, plan.verifier, k), CHUNK),
+        lambda k: draw.draw_chunk(strategy, draw.chunk_seed(plan.seed, plan.verifier, k), min(CHUNK, plan.budget)),
     )
     last = time.monotonic()
 

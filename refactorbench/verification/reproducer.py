@@ -1,7 +1,7 @@
 """A counterexample as a folder that needs only a POSIX shell and coreutils: `sh reproduce.sh PRODUCT_TREE`.
 
-It lays the files, runs the program, prints what came out and says whether that is what the reference did: exit status 0
-if so, 1 if not, 2 when it can't run. It runs on the host, unconfined: the reader's own decision, and said in the script.
+It lays the files, runs the program, prints what came out and says whether that is what the reference did: exit status
+0 if so, 1 if not, 2 when it can't run. The program runs on the host, unconfined, which the script says.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ cd "$top/work" || exit 2
 """
 
 _RUN = b"""
-run() {
-  env -i "PATH=$top/bin:$product/bin" "HOME=$top/work" "LD_LIBRARY_PATH=$product/lib" \\
+run() (
+  exec env -i "HOME=$top/work" "LD_LIBRARY_PATH=$product/lib" \\
 """
 
 _COMPARE = b"""
@@ -110,21 +110,25 @@ def _lay_files(check: Check) -> Iterator[bytes]:
         yield b"chmod %o " % f.mode + _entry(f.path)
 
 
-def _invocation(check: Check) -> Iterator[bytes]:
+def _invocation(check: Check, env: Mapping[bytes, bytes]) -> Iterator[bytes]:
     """The command of the function `run`: variables, argv[0] as the name by which it is found, arguments."""
-    for key, value in check.env:
+    variables = {**env, **dict(check.env)}
+    path = variables.pop(b"PATH", None)
+    yield b'"PATH=$top/bin:"' + (b'"$product/bin"' if path is None else quote(path))
+    for key, value in variables.items():
         yield quote(key + b"=" + value)
     yield b'"$called"'
     for argument in check.argv[1:]:
         yield quote(argument)
 
 
-def _redirected(check: Check) -> bytes:
+def _redirections(check: Check) -> tuple[bytes, bytes]:
+    """Return (the redirections of the command, what is piped into it)."""
     stdin = {"closed": b"<&-", "file": b'< "$here/input/stdin"', "pipe": b""}[check.stdin_kind]
     stdout = {"closed": b">&-", "full": b"> /dev/full", "pipe": b""}[check.stdout]
     feed = b'cat "$here/input/stdin" | ' if check.stdin_kind == "pipe" else b""
-    call = b'run %s %s 2> "$top/out/stderr"; echo $? > "$top/out/status"' % (stdin, stdout)
-    return b": > \"$top/out/stdout\"\n%s{ %s; } | cat > \"$top/out/stdout\"\n" % (feed, call)
+    # on the program itself, inside a subshell that becomes it: a shell's word on a killed program is no output of it
+    return b" ".join(filter(None, (stdin, stdout, b'2> "$top/out/stderr"'))), feed
 
 
 def _called(check: Check) -> bytes:
@@ -135,6 +139,7 @@ def _called(check: Check) -> bytes:
 
 def script(check: Check, env: Mapping[bytes, bytes] = BASE_ENV) -> bytes:
     """Return reproduce.sh for a check of the observer `process`; `env` is the task's base environment."""
+    redirections, feed = _redirections(check)
     lines = [
         _HEAD,
         b"program=" + quote(check.program.encode()) + b"\n",
@@ -142,10 +147,9 @@ def script(check: Check, env: Mapping[bytes, bytes] = BASE_ENV) -> bytes:
         _SETUP,
         b"".join(line + b" || exit 2\n" for line in _lay_files(check)),
         _RUN,
-        b"    " + b" ".join(quote(k + b"=" + v) for k, v in env.items()) + b" \\\n",
-        b"    " + b" ".join(_invocation(check)) + b"\n}\n",
+        b"    " + b" ".join(_invocation(check, env)) + b" \\\n    " + redirections + b"\n)\n",
         b"start=$(date +%s)\n",
-        _redirected(check),
+        feed + b'{ run 2> /dev/null; echo $? > "$top/out/status"; } | cat > "$top/out/stdout"\n',
         _COMPARE,
     ]
     return b"".join(lines)
@@ -209,7 +213,9 @@ def _tree_script(check: Check) -> bytes:
 
 def _readme(found: Counterexample) -> str:
     rules = ", ".join(found.check.rules)
-    forgiven = f"\nDifferences that these rules forgive are shown by the script all the same: {rules}\n" if rules else ""
+    forgiven = (
+        f"\nDifferences that these rules forgive are shown by the script all the same: {rules}\n" if rules else ""
+    )
     return (
         f"Counterexample {found.id} of verifier {found.verifier} ({found.direction})\n"
         f"Signature: {found.signature}\n"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from refactorbench.errors import HarnessError
-from refactorbench.verification.broken import BROKEN_STATUS, make_broken, program
+from refactorbench.verification import broken
+from refactorbench.verification.broken import BROKEN_STATUS, broken_product, program
 
 
 @pytest.fixture
@@ -28,28 +29,49 @@ def product(tmp_path: Path) -> Path:
     return top
 
 
+def laid(product: Path, tmp_path: Path) -> Path:
+    with broken_product(product, tmp_path / "cache") as target:
+        return target
+
+
 def test_every_program_is_silent_and_ends_with_99(product: Path, tmp_path: Path) -> None:
-    broken = make_broken(product, tmp_path / "broken")
+    dead_tree = laid(product, tmp_path)
     for name in ("bin/tool", "bin/alias", "drivers/compress"):
         alive = subprocess.run([product / name, "x"], capture_output=True, input=b"in", check=False)
         assert (alive.returncode, alive.stdout) == (0, b"alive\n")
-        dead = subprocess.run([broken / name, "x"], capture_output=True, input=b"in", check=False)
+        dead = subprocess.run([dead_tree / name, "x"], capture_output=True, input=b"in", check=False)
         assert (dead.returncode, dead.stdout, dead.stderr) == (BROKEN_STATUS, b"", b"")
 
 
 def test_libraries_are_gone_and_the_rest_is_kept(product: Path, tmp_path: Path) -> None:
-    broken = make_broken(product, tmp_path / "broken")
-    kept = sorted(str(p.relative_to(broken)) for p in broken.rglob("*") if not p.is_dir())
+    dead_tree = laid(product, tmp_path)
+    kept = sorted(str(p.relative_to(dead_tree)) for p in dead_tree.rglob("*") if not p.is_dir())
     assert kept == ["bin/alias", "bin/tool", "drivers/compress", "include/x.h"]
-    assert (broken / "include/x.h").read_text() == "int x;\n"
-    assert (broken / "drivers/compress").stat().st_mode & 0o777 == 0o555
-    assert (broken / "bin/alias").readlink() == Path("tool")
+    assert (dead_tree / "include/x.h").read_text() == "int x;\n"
+    assert (dead_tree / "drivers/compress").stat().st_mode & 0o777 == 0o555
+    assert (dead_tree / "bin/alias").readlink() == Path("tool")
 
 
-def test_it_is_made_anew(product: Path, tmp_path: Path) -> None:
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/left").write_text("over")
-    assert not (make_broken(product, tmp_path / "broken") / "left").exists()
+def test_one_copy_per_product_is_kept_whole(product: Path, tmp_path: Path) -> None:
+    first = laid(product, tmp_path)
+    assert laid(product, tmp_path) == first
+    assert sorted(p.name for p in (tmp_path / "cache/broken").iterdir()) == [first.name]
+    (product / "bin/tool").write_text("another")
+    assert laid(product, tmp_path) != first
+
+
+def test_a_disk_that_refuses_leaves_nothing_half_made(
+    product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as m:
+        m.setattr(broken.shutil, "copyfile", full)
+        with pytest.raises(HarnessError, match="No space left"):
+            laid(product, tmp_path)
+    assert list((tmp_path / "cache/broken").iterdir()) == []
+    assert (laid(product, tmp_path) / "include/x.h").exists()
 
 
 def test_known_machines_only() -> None:

@@ -103,7 +103,10 @@ def test_what_a_killed_program_had_written_does_not_split_the_signature() -> Non
         (seen(b"x" * (1 << 19)), ""),
         (seen(b"x" * ((1 << 19) + 1)), "half of the output"),
         (Observation("exit", 0, b"", b"", (OutputFile(b"f", "file", 0o644, 0, bytes(1 << 20)),)), ""),
-        (Observation("exit", 0, b"", b"", (OutputFile(b"f", "file", 0o644, 0, bytes(1 + (1 << 20))),)), "half of the disk"),
+        (
+            Observation("exit", 0, b"", b"", (OutputFile(b"f", "file", 0o644, 0, bytes(1 + (1 << 20))),)),
+            "half of the disk",
+        ),
         (hang("cpu"), "cpu limit"),
     ],
 )
@@ -152,7 +155,9 @@ def upheld_share(submission_flake: float, reference_flake: float, runs: int, see
     return sum(confirm(c, on, Rules({}), LIMITS)[1].upheld for _ in range(runs)) / runs
 
 
-@pytest.mark.parametrize(("flake", "low", "high"), [(0.5, 0.11, 0.14), (0.10, 0.0003, 0.002), (0.05, 0, 0.0005), (0.01, 0, 0)])
+@pytest.mark.parametrize(
+    ("flake", "low", "high"), [(0.5, 0.11, 0.14), (0.10, 0.0003, 0.002), (0.05, 0, 0.0005), (0.01, 0, 0)]
+)
 def test_a_flaky_submission_is_upheld_at_the_cube_of_its_rate(flake: float, low: float, high: float) -> None:
     assert low <= upheld_share(flake, 0, 10_000, 7) <= high
 

@@ -13,7 +13,7 @@ from refactorbench.observe.model import Check, InputFile, Observation
 from refactorbench.outcome import Owner, Status
 from refactorbench.verification.bench import Pair, Product, ScriptedBench
 from refactorbench.verification.fuzz import UNREPRODUCED_MAX, Draw, FuzzVerifier, combine, state
-from refactorbench.verification.model import ChunkResult, Plan, Reason, Side, VerifierResult
+from refactorbench.verification.model import ChunkResult, Plan, Reason, ScriptedVerifier, Side, Verifier, VerifierResult
 from refactorbench.verification.scope import Rules
 from verification.products import bench, broken, check, faulty, flaky, hang, plan, seen, upper, wrong_on_z
 
@@ -325,6 +325,19 @@ def test_a_faulty_deny_rule_is_the_tasks_fault_and_not_the_submissions() -> None
 
     with pytest.raises(TaskError, match="deny rule"):
         Ran(numbered(), deny={"bad": bad})
+
+
+def test_a_scripted_verifier_stands_in_for_a_real_one() -> None:
+    ran = Ran(numbered())
+    both: list[Verifier] = [
+        ScriptedVerifier(ran.result, tuple(ran.new.values())),
+        FuzzVerifier(ran.plan, bench(), Rules({}), numbered(), lambda: 0.0),
+    ]
+    for verifier in both:
+        for done in ({}, {0: ran.new[0]}):
+            handed: list[int] = []
+            assert verifier.hunt(done, lambda c, h=handed: h.append(c.k)) == ran.result  # type: ignore[misc]
+            assert (verifier.id, handed) == ("v1", [k for k in ran.new if k not in done])
 
 
 def test_open_work_has_no_verdict() -> None:
