@@ -107,7 +107,7 @@ def test_what_a_command_leaves_behind_ends_with_it(sandbox: BubblewrapSandbox, p
 
 
 def test_cpu_limit(sandbox: BubblewrapSandbox, product: Path, tmp_path: Path) -> None:
-    done, _ = run_probe(sandbox, product, tmp_path, "spin", limits=limits(cpu_s=1))
+    done, _ = run_probe(sandbox, product, tmp_path, "spin", limits=limits(cpu_s=1, wall_s=60))
     assert (done.ended, done.limit) == ("limit", "cpu")
 
 

@@ -155,7 +155,9 @@ def test_wall_limit_ends_everything(sandbox: BubblewrapSandbox, spec: WorkerSpec
 
 
 def test_cpu_limit(sandbox: BubblewrapSandbox, spec: WorkerSpec) -> None:
-    with sandbox.open_worker(msgspec.structs.replace(spec, limits=msgspec.structs.replace(LIMITS, cpu_s=1))) as worker:
+    with sandbox.open_worker(
+        msgspec.structs.replace(spec, limits=msgspec.structs.replace(LIMITS, cpu_s=1, wall_s=60))
+    ) as worker:
         assert ended(worker.observe(check("spin"))) == ("limit", "cpu")
 
 
