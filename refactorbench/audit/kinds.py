@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refactorbench.audit.docket import Eye, Kind, Strength
+from refactorbench.audit.witnesses.build import BUILD_KINDS
 
 
 def _kinds(eye: Eye, strength: Strength, sentences: dict[str, str]) -> dict[str, Kind]:
@@ -59,4 +60,4 @@ RUNTIME_KINDS = _kinds(
     },
 )
 
-KINDS: dict[str, Kind] = SOURCE_KINDS | RUNTIME_KINDS
+KINDS: dict[str, Kind] = SOURCE_KINDS | BUILD_KINDS | RUNTIME_KINDS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -30,9 +29,10 @@ def collect(outputs: Mapping[str, str], places: Places, product: Path) -> None:
         if not below(inside, TREE):
             raise OutputMissing(f"output {source} leads out of the tree, to {inside}")
         host = places.host(inside)
-        if host is None or not regular(host):
-            raise OutputMissing(f"output {source} is not there after the build" if host is None or not os.path.lexists(host)
-                                else f"output {source} is not a regular file")  # fmt: skip
+        if host is None or not (host.exists() or host.is_symlink()):
+            raise OutputMissing(f"output {source} is not there after the build")
+        if not regular(host):
+            raise OutputMissing(f"output {source} is not a regular file")
         path = product / target
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(host, path, follow_symlinks=False)
@@ -60,5 +60,5 @@ def store(product: Path, cache: Path) -> tuple[str, Path]:
     except OSError as e:
         if place.is_dir() and tree_digest(place) == digest:  # another process was first
             return digest, place
-        raise HarnessError(f"cannot store the artefact in {home.parent}: {e.strerror}; free some space and resume") from e
+        raise HarnessError(f"cannot store the artefact in {home.parent}: {e.strerror}; free space and resume") from e
     return digest, place

@@ -17,7 +17,7 @@ from refactorbench.build.canary import canary
 from refactorbench.build.drivers import compile_drivers
 from refactorbench.build.evidence import same_product
 from refactorbench.build.model import BuildFacts, BuildReport
-from refactorbench.build.places import Places, regular
+from refactorbench.build.places import Places, head, regular
 from refactorbench.build.provenance import Rules, gather
 from refactorbench.build.room import Room
 from refactorbench.build.toolchain import RUST_TARGET, Toolchain
@@ -36,8 +36,8 @@ BITCODE = ".no-opt.bc"
 
 
 def build_tree(
-    tree: Path, recipe: Recipe, *, loaded: LoadedTask, sandbox: Sandbox, toolchain: Toolchain, cache: Path, workdir: Path,
-    role: Role,
+    tree: Path, recipe: Recipe, *, loaded: LoadedTask, sandbox: Sandbox, toolchain: Toolchain, cache: Path,
+    workdir: Path, role: Role,
 ) -> BuildReport:  # fmt: skip
     """Build `tree` by `recipe` and leave the product in the cache, log, trace and evidence in `workdir`.
 
@@ -72,6 +72,8 @@ def build_tree(
     report = BuildReport(
         status="built", cause=cause, artefact="", product="", log=log, trace=trace, facts=facts, evidence_product="",
         evidence_equal=False, wall_s=0.0, toolchain=toolchain.versions, guarded=tripwire.digests(guarded),
+        language="Rust" if wraps else "", old_stack=loaded.task.old_stack.compilers if role == "target" else (),
+        scripts_run=_scripts_run(facts, places), runtime_objects=_runtime_objects(facts, places),
     )  # fmt: skip
     if cause:
         report = _failed(report, recipe, room, sandbox, cache, workdir)
@@ -136,6 +138,17 @@ def _facts(room: Room, places: Places, recipe: Recipe) -> BuildFacts:
     return gather(trace, places, compilers, Rules(sysroot, frozenset(), room.ended, room.wraps_rustc), recipe.outputs)
 
 
+def _scripts_run(facts: BuildFacts, places: Places) -> tuple[str, ...]:
+    """Images that are scripts, by what lies there after the build, or was handed in."""
+    places_of = {i.path: places.was(i.path) or places.host(i.path) for i in facts.images}
+    return tuple(p for p, host in places_of.items() if host is not None and (head(host) or b"").startswith(b"#!"))
+
+
+def _runtime_objects(facts: BuildFacts, places: Places) -> tuple[str, ...]:
+    hosts = (places.host(i.path) for i in facts.link_inputs if i.origin == "toolchain" and ".so" not in i.path)
+    return tuple(sorted({str(h.resolve()) for h in hosts if h is not None}))
+
+
 def _failed(
     report: BuildReport, recipe: Recipe, room: Room, sandbox: Sandbox, cache: Path, workdir: Path
 ) -> BuildReport:
@@ -148,8 +161,8 @@ def _failed(
 
 
 def _built(
-    report: BuildReport, recipe: Recipe, room: Room, places: Places, product: Path, loaded: LoadedTask, sandbox: Sandbox,
-    cache: Path, workdir: Path,
+    report: BuildReport, recipe: Recipe, room: Room, places: Places, product: Path, loaded: LoadedTask,
+    sandbox: Sandbox, cache: Path, workdir: Path,
 ) -> BuildReport:  # fmt: skip
     absent: dict[str, str] = {}
     if loaded.task.drivers:
@@ -162,23 +175,24 @@ def _built(
     )
 
 
-def _bitcode(facts: BuildFacts, places: Places, folder: Path) -> tuple[str, tuple[str, ...]]:
+def _bitcode(facts: BuildFacts, places: Places, folder: Path) -> tuple[str, tuple[tuple[int, str], ...]]:
     """Keep the bitcode that the compiler left; return (folder, what it wrote that is no longer there)."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lost = []
-    for number, path in enumerate(facts.bitcode):
+    for number, (line, path) in enumerate(facts.bitcode):
         host = places.host(path)
         if host is not None and regular(host):
             shutil.copyfile(host, folder / f"{number:05d}{BITCODE}")
         else:
-            lost.append(path)
+            lost.append((line, path))
     return str(folder), tuple(lost)
 
 
 def _evidence(
-    report: BuildReport, tree: Path, script: bytes, recipe: Recipe, room: Room, sandbox: Sandbox, cache: Path, workdir: Path
-) -> BuildReport:
+    report: BuildReport, tree: Path, script: bytes, recipe: Recipe, room: Room, sandbox: Sandbox, cache: Path,
+    workdir: Path,
+) -> BuildReport:  # fmt: skip
     """Build the same sources again with the evidence environment; what fails here is no fault of the submission."""
     again = rooms.prepare(
         workdir / "room", tree, script, room.toolchain, cache, room.guarded, room.wraps_rustc

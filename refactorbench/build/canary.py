@@ -10,7 +10,8 @@ from refactorbench.catalog.models import Recipe
 from refactorbench.sandbox.protocol import Sandbox
 
 RUST = {
-    "Cargo.toml": '[package]\nname = "canary"\nversion = "0.1.0"\nedition = "2021"\n\n[lib]\ncrate-type = ["cdylib", "rlib"]\n',
+    "Cargo.toml": '[package]\nname = "canary"\nversion = "0.1.0"\nedition = "2021"\n\n'
+    '[lib]\ncrate-type = ["cdylib", "rlib"]\n',
     "src/lib.rs": "#[no_mangle]\npub extern \"C\" fn canary() -> i32 {\n    7\n}\n",
     "src/main.rs": 'fn main() {\n    println!("{}", canary::canary());\n}\n',
 }

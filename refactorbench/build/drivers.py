@@ -47,11 +47,10 @@ def compile_drivers(
         Mount(product, "/build/product"),
         Mount(out, "/build/out", True),
     )
-    sandbox.run(Command(
-        ("/bin/sh", "-c", SCRIPT, "drivers", str(header.parent), str(library.parent), library.name), mounts, "/build/out",
-        {"PATH": toolchain.path, "HOME": "/tmp", "LC_ALL": "C"}, LIMITS, folder / "drivers.log",
-        symlinks=toolchain.symlinks,
-    ))  # fmt: skip
+    argv = ("/bin/sh", "-c", SCRIPT, "drivers", str(header.parent), str(library.parent), library.name)
+    env = {"PATH": toolchain.path, "HOME": "/tmp", "LC_ALL": "C"}
+    log = folder / "drivers.log"
+    sandbox.run(Command(argv, mounts, "/build/out", env, LIMITS, log, symlinks=toolchain.symlinks))
     absent: dict[str, str] = {}
     place = product / "drivers"
     place.mkdir(exist_ok=True)
@@ -61,6 +60,6 @@ def compile_drivers(
             shutil.copyfile(built, place / source.stem)
             (place / source.stem).chmod(0o755)
         else:
-            log = out / f"{source.stem}.log"
-            absent[source.stem] = log.read_text(errors="replace")[-600:].strip() if log.is_file() else "not compiled"
+            said = out / f"{source.stem}.log"
+            absent[source.stem] = said.read_text(errors="replace")[-600:].strip() if said.is_file() else "not compiled"
     return absent

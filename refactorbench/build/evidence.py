@@ -1,8 +1,8 @@
-"""Whether the evidence build's machine code is the artefact's: the same sources, debug information forced on, never run.
+"""Whether the evidence build's machine code is the artefact's: same sources, debug information forced on, never run.
 
 Two links of the same code differ in the distances between sections once debug information adds any, and in the order of
-the global offset table. So code is compared modulo relocation: where bytes differ, both sides must hold a 4-byte distance
-that leads to the same place. One insertion is known and allowed: rustc makes a program's `main` touch
+the global offset table. So code is compared modulo relocation: where bytes differ, both sides must hold a 4-byte
+distance that leads to the same place. One insertion is known and allowed: rustc makes a program's `main` touch
 .debug_gdb_scripts when it writes debug information.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from elftools.common.exceptions import ELFError
@@ -24,7 +25,8 @@ MAX_BYTES = 512 << 20
 LINKER_MADE = (".plt", ".plt.got", ".plt.sec", ".iplt")  # written by the linker, not from any object
 GOT = (".got", ".got.plt")
 GDB_SCRIPTS = ".debug_gdb_scripts"
-TOUCH = re.compile(rb"\x44?(?:\x0f\xb6|\x8a)[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](.{4})", re.DOTALL)  # mov distance(%rip),%al
+# mov distance(%rip),%al or another register
+TOUCH = re.compile(rb"\x44?(?:\x0f\xb6|\x8a)[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](.{4})", re.DOTALL)
 Place = tuple[str, int | str]
 
 
@@ -74,7 +76,7 @@ def _slots(elf: ELFFile) -> dict[int, tuple[str, int]]:
     slots: dict[int, tuple[str, int]] = {}
     for section in elf.iter_sections():
         if isinstance(section, RelocationSection) and section["sh_flags"] & SHF_ALLOC:
-            symbols = elf.get_section(section["sh_link"])
+            symbols: Any = elf.get_section(section["sh_link"])
             for relocation in section.iter_relocations():
                 number = relocation["r_info_sym"]
                 name = symbols.get_symbol(number).name if number and symbols else ""
@@ -83,7 +85,7 @@ def _slots(elf: ELFFile) -> dict[int, tuple[str, int]]:
 
 
 def _main(elf: ELFFile) -> tuple[int, int]:
-    table = elf.get_section_by_name(".symtab")
+    table: Any = elf.get_section_by_name(".symtab")
     mains = table.get_symbol_by_name("main") if table else None
     if not mains:
         return 0, 0

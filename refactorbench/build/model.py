@@ -7,7 +7,6 @@ from typing import Literal
 
 import msgspec
 
-
 Origin = Literal["target", "toolchain", "other", "tree", "unexplained"]
 
 
@@ -51,8 +50,9 @@ class BuildFacts(msgspec.Struct, frozen=True):
     malformed: int = 0  # lines of the trace that were not understood
     taken: tuple[str, ...] = ()  # tree paths, as submitted, whose own content was read, mapped or executed
     complete: bool = True  # the trace reaches to the harness's own last command
-    bitcode: tuple[str, ...] = ()  # bitcode that the target compiler was made to keep
-    uncovered: tuple[tuple[int, str], ...] = ()  # (line, image) of compiler runs that kept none and whose code was linked
+    bitcode: tuple[tuple[int, str], ...] = ()  # (line, path) of bitcode that the target compiler was made to keep
+    lines: int = 0  # of the trace
+    uncovered: tuple[tuple[int, str], ...] = ()  # (line, image): compiler runs without any whose code was linked
 
 
 class BuildReport(msgspec.Struct, frozen=True):
@@ -72,7 +72,11 @@ class BuildReport(msgspec.Struct, frozen=True):
     guarded: dict[str, str] = {}  # inside path -> sha256 of each old compiler that a tripwire hid
     drivers_absent: dict[str, str] = {}  # driver that doesn't compile against the product -> the compiler's words
     bitcode: str = ""  # host folder of the bitcode that was kept, in the order of `facts.bitcode`
-    bitcode_lost: tuple[str, ...] = ()  # bitcode that the compiler wrote and something took away
+    bitcode_lost: tuple[tuple[int, str], ...] = ()  # bitcode that the compiler wrote and something took away
+    language: str = ""  # of the target compiler's units in debug information, "" for a reference build
+    old_stack: tuple[str, ...] = ()  # names of the old stack's compilers
+    scripts_run: tuple[str, ...] = ()  # those of `facts.images` that are text behind a "#!"
+    runtime_objects: tuple[str, ...] = ()  # host paths of the toolchain's own objects and archives that were linked
     evidence_why: str = ""  # why the evidence build doesn't count, "" when it does or there was none
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -54,7 +55,7 @@ class Places:
         self.links = {path: target for target, path in symlinks}
         self.clean = clean
         self.guarded = frozenset(guarded)
-        self.initial = frozenset(os.path.join(TREE, os.fsdecode(rel)) for rel, _ in walk(clean))
+        self.initial = frozenset(posixpath.join(TREE, os.fsdecode(rel)) for rel, _ in walk(clean))
         self._digests: dict[Path, str] = {}
 
     def host(self, inside: str) -> Path | None:
@@ -75,15 +76,15 @@ class Places:
 
     def resolve(self, path: str, base: str) -> str:
         """The path that the kernel would reach from folder `base`, as far as links that still exist tell."""
-        todo = list(reversed(PurePosixPath(os.path.join(base, path)).parts[1:]))
+        todo = list(reversed(PurePosixPath(posixpath.join(base, path)).parts[1:]))
         done = "/"
         followed = 0
         while todo:
             part = todo.pop()
             if part == "..":
-                done = os.path.dirname(done)
+                done = posixpath.dirname(done)
                 continue
-            here = os.path.join(done, part)
+            here = posixpath.join(done, part)
             target = self._link(here) if followed < LINK_DEPTH else None
             if target is None:
                 done = here
@@ -100,7 +101,7 @@ class Places:
             return self.links[inside]
         host = self.host(inside)
         try:
-            return os.readlink(host) if host is not None and host.is_symlink() else None
+            return str(host.readlink()) if host is not None and host.is_symlink() else None
         except OSError:
             return None
 
@@ -108,7 +109,7 @@ class Places:
         """The submission's own file at an inside path, as handed in."""
         if inside not in self.initial:
             return None
-        return self.clean / os.path.relpath(inside, TREE)
+        return self.clean / posixpath.relpath(inside, TREE)
 
     def digest(self, path: Path | None) -> str:
         """sha256 of a regular host file, "" where there is none (any more)."""

@@ -7,7 +7,7 @@ that, before or after the file was read: there is no honest reason for two.
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,7 +28,7 @@ RUNTIME_OBJECT = re.compile(
     r"(?:[SgrM]*crt[1in]?[A-Za-z]*\.o|libgcc(?:_s|_eh)?\.(?:a|so[.0-9]*)|libc_nonshared\.a|ld-linux[^/]*\.so[.0-9]*"
     r"|lib(?:c|m|mvec|pthread|rt|dl|util|resolv|anl)(?:-[0-9.]+)?\.(?:a|so[.0-9]*))"
 )
-RUST_LIBRARY = re.compile(r"(?:/rustlib/[^/]+/lib/|/lib(?:/[^/]+)?/lib(?:std|test|proc_macro|rustc_driver)-[0-9a-f]+\.so$)")
+RUST_LIBRARY = re.compile(r"/rustlib/[^/]+/lib/|/lib(?:/[^/]+)?/lib(?:std|test|rustc_driver)-[0-9a-f]+\.so$")
 TEXT_HEAD = 4096
 BITCODE = ".no-opt.bc"
 
@@ -69,7 +69,7 @@ class Provenance:
         return self.places.digest(self.content(node, path))
 
     def is_object(self, access: Access, run: Run) -> bool:
-        """Whether what a linker or compiler opened is object code: by content, by name only where the content is gone."""
+        """Whether what a linker or compiler opened is object code: by content; by name only where that is gone."""
         place = self.content(access.node, access.path)
         start = head(place, TEXT_HEAD) if place is not None else None
         if start is None:
@@ -111,10 +111,10 @@ class Provenance:
         return "target"
 
     def _toolchain(self, path: str) -> Origin:
-        name = os.path.basename(path)
+        name = posixpath.basename(path)
         if RUST_LIBRARY.search(path) and below(path, self._rules.sysroot):
             return "toolchain"
-        if RUNTIME_OBJECT.fullmatch(name) or ".so" in name and name in self._rules.libraries:
+        if RUNTIME_OBJECT.fullmatch(name) or (".so" in name and name in self._rules.libraries):
             return "toolchain"
         return "unexplained"
 
@@ -239,9 +239,10 @@ def own_output(run: Run, path: str) -> bool:
     folder = options.get("--out-dir", "")
     extra = next((a.removeprefix("extra-filename=") for a in run.argv if a.startswith("extra-filename=")), "")
     if not crate or not folder or not below(path, folder):
-        return below(path, TMP) and os.path.basename(os.path.dirname(path)).startswith("rustc")
-    first = os.path.relpath(path, folder).split("/", 1)[0]
-    return bool(re.match(rf"(?:lib)?{re.escape(crate + extra)}(?:[.-]|$)|rustc[A-Za-z0-9]{{6}}$|rmeta[A-Za-z0-9]{{6}}$|\.tmp", first))
+        return below(path, TMP) and posixpath.basename(posixpath.dirname(path)).startswith("rustc")
+    first = posixpath.relpath(path, folder).split("/", 1)[0]
+    own = re.escape(crate + extra)
+    return bool(re.match(rf"(?:lib)?{own}(?:[.-]|$)|(?:rustc|rmeta)[A-Za-z0-9]{{6}}$|\.tmp", first))
 
 
 def taken(world: World) -> set[str]:
@@ -250,12 +251,15 @@ def taken(world: World) -> set[str]:
     found: set[str] = set()
     for run in world.runs:
         for access in [*run.reads, *run.loads]:
-            if access.node.initial in initial and not any(w.fresh and w.line < access.line for w in access.node.writers):
+            replaced = any(w.fresh and w.line < access.line for w in access.node.writers)
+            if access.node.initial in initial and not replaced:
                 found.add(access.node.initial)
     return found | {s.node.initial for s in world.started if s.node is not None and s.node.initial in initial}
 
 
-def gather(trace: Trace, places: Places, compilers: frozenset[str], rules: Rules, outputs: Mapping[str, str]) -> BuildFacts:
+def gather(
+    trace: Trace, places: Places, compilers: frozenset[str], rules: Rules, outputs: Mapping[str, str]
+) -> BuildFacts:
     """Replay a trace into the build's facts; unreadable lines are counted, not guessed at."""
     world = World(places, compilers)
     world.replay(trace)
@@ -263,7 +267,8 @@ def gather(trace: Trace, places: Places, compilers: frozenset[str], rules: Rules
     reads = {a.path for run in world.runs for a in run.reads if places.zone(a.path) in ("tree", "toolchain")}
     writes = {a.path for run in world.runs for a in run.writes}
     inputs = found.link_inputs()
-    bitcode = {a.path for run in world.runs if run.role == "compiler" for a in run.writes if a.path.endswith(BITCODE)}
+    compiled = [a for run in world.runs if run.role == "compiler" for a in run.writes]
+    bitcode = {a.path: a.line for a in compiled if a.path.endswith(BITCODE)}
     return BuildFacts(
         execs=tuple(world.execs),
         link_inputs=tuple(inputs),
@@ -277,6 +282,7 @@ def gather(trace: Trace, places: Places, compilers: frozenset[str], rules: Rules
         malformed=trace.malformed,
         taken=tuple(sorted(taken(world))),
         complete=any(e.ok and e.path == rules.end for e in world.execs),
-        bitcode=tuple(sorted(bitcode)),
+        bitcode=tuple((line, path) for path, line in sorted(bitcode.items())),
+        lines=trace.lines,
         uncovered=tuple(uncovered_runs(world.runs, frozenset(i.path for i in inputs))) if rules.keeps_bitcode else (),
     )

@@ -27,7 +27,7 @@ CORES = 8  # cpu seconds that a second of wall time may use at most
 
 
 class Room(msgspec.Struct, frozen=True):
-    """One build's folders on the host and what is mounted of them. `guarded`: inside path -> compiler behind a tripwire."""
+    """One build's folders on the host and what is mounted of them; `guarded`: inside path -> hidden compiler."""
 
     folder: Path
     toolchain: Toolchain
@@ -56,8 +56,9 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def prepare(
-    folder: Path, tree: Path, script: bytes, toolchain: Toolchain, cache: Path, guarded: dict[str, Path], wraps_rustc: bool
-) -> Room:
+    folder: Path, tree: Path, script: bytes, toolchain: Toolchain, cache: Path, guarded: dict[str, Path],
+    wraps_rustc: bool,
+) -> Room:  # fmt: skip
     """Lay out a fresh room in `folder` (emptied first) with a clean copy of `tree`."""
     shutil.rmtree(folder, ignore_errors=True)
     harness = folder / "harness"

@@ -1,8 +1,9 @@
-"""Tripwires: the old stack's compilers, wherever the toolchain's mounts hold them, replaced by a program that refuses."""
+"""Tripwires: the old stack's compilers, wherever the toolchain's mounts hold them, hidden by a program that refuses."""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ def old_compilers(names: Iterable[str], toolchain: Toolchain) -> dict[str, Path]
         if not mount.source.is_dir():
             continue
         for path in _programs(mount.source):
-            inside = os.path.join(mount.target, path.relative_to(mount.source))
+            inside = posixpath.join(mount.target, path.relative_to(mount.source))
             if known.fullmatch(path.name):
                 found[inside] = path
             else:

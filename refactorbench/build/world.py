@@ -1,19 +1,19 @@
 """Replay a trace: which image ran where, and which run of an image read, wrote, loaded and removed which file.
 
-Files are nodes, so that renames and hard links keep their history; a path in a descriptor's annotation is the kernel's own
-answer and outranks what can be derived from arguments.
+Files are nodes, so that renames and hard links keep their history; a path in a descriptor's annotation is the kernel's
+own answer and outranks what can be derived from arguments.
 """
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
 from typing import Literal
 
 import msgspec
 
 from refactorbench.build.model import ExecFact
-from refactorbench.build.places import TREE, Places, below
+from refactorbench.build.places import TREE, Places
 from refactorbench.build.trace import Call, Trace, descriptor, string, strings
 
 Role = Literal["compiler", "linker", "transform", "driver", "tool", "harness", "foreign"]
@@ -126,7 +126,7 @@ class World:
             return "foreign"
         if image in self._compilers:
             return "compiler"
-        match = PREFIX.match(os.path.basename(image))
+        match = PREFIX.match(posixpath.basename(image))
         role = ROLES.get(match[1] if match else "", "tool")
         return "tool" if role == "compiler" else role
 
@@ -142,12 +142,12 @@ class World:
                 base = place[0]
                 if path == "":
                     return base
-        return None if path is None else os.path.join(base, path)
+        return None if path is None else posixpath.join(base, path)
 
     def _name(self, path: str) -> str:
         """Canonical name of a directory entry: its folder's links are followed, its own are not."""
-        folder, entry = os.path.split(path.rstrip("/"))
-        return os.path.join(self.places.resolve(folder, "/"), entry)
+        folder, entry = posixpath.split(path.rstrip("/"))
+        return posixpath.join(self.places.resolve(folder, "/"), entry)
 
     # --- the calls
 
@@ -158,10 +158,10 @@ class World:
             flags = b"O_WRONLY|O_CREAT|O_TRUNC"
         writes = b"O_WRONLY" in flags or b"O_RDWR" in flags
         asked = self._at(task, call, int(by_descriptor), by_descriptor=by_descriptor) or ""
-        if writes and OTHER_MEMORY.fullmatch(call.result_path or os.path.normpath(asked)):
+        if writes and OTHER_MEMORY.fullmatch(call.result_path or posixpath.normpath(asked)):
             self.evasions.append((call.line, call.text))
         path = call.result_path
-        if not call.ok or not path or b"O_DIRECTORY" in flags and not b"O_TMPFILE" in flags or b"O_PATH" in flags:
+        if not call.ok or not path or (b"O_DIRECTORY" in flags and b"O_TMPFILE" not in flags) or b"O_PATH" in flags:
             return
         if ANSWERED_ELSEWHERE.match(path):
             return
@@ -217,7 +217,7 @@ class World:
             return
         target = self._name(new)
         source = "" if old is None else self._name(old)
-        if not source or ANSWERED_ELSEWHERE.match(source) or source not in self.files and not self._was_file(source):
+        if not source or ANSWERED_ELSEWHERE.match(source) or (source not in self.files and not self._was_file(source)):
             # A name for something that was never opened by one (O_TMPFILE, /proc/self/fd): its giver answers for it.
             node = self.files[target] = Node("")
             node.writers.append(Write(call.line, task.run, target, True))
@@ -319,5 +319,3 @@ HANDLERS = {
     **dict.fromkeys(("connect", "sendto", "sendmsg", "sendmmsg"), World._sent),
     **dict.fromkeys((*EVASIVE, "ptrace", "unshare"), World._evaded),
 }
-
-__all__ = ["HANDLERS", "Access", "Node", "Run", "Started", "World", "Write", "below"]

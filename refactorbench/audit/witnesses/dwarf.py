@@ -21,21 +21,31 @@ from elftools.elf.elffile import ELFFile
 
 LANGUAGES = {
     0x1: "C89", 0x2: "C", 0x4: "C++", 0x8: "Fortran 90", 0xC: "C99", 0x10: "Objective-C", 0x13: "D", 0x16: "Go",
-    0x1A: "C++11", 0x1C: "Rust", 0x1D: "C11", 0x21: "C++14", 0x2B: "C++17", 0x2C: "C17", 0x2E: "C++20", 0x8001: "assembler",
+    0x1A: "C++11", 0x1C: "Rust", 0x1D: "C11", 0x21: "C++14", 0x2B: "C++17", 0x2C: "C17", 0x2E: "C++20",
+    0x8001: "assembler",
 }  # fmt: skip
 MAX_UNITS, MAX_RANGES, MAX_SYMBOLS, MAX_BYTES = 20_000, 2_000_000, 2_000_000, 512 << 20
 PADDING = re.compile(rb"(?:[\x90\xcc\x00]|\x66*\x2e?\x0f\x1f[\x00\x40\x44\x80\x84\x04]|\x66+\x90)")
 SHF_EXECINSTR, SHT_SYMTAB, STT_OBJECT, STT_FUNC = 4, 2, 1, 2
 # Made by the compiler driver for each link, or by rustc without a unit of its own.
 GENERATED = frozenset(
-    ("main", "_init", "_fini", "_start", "frame_dummy", "register_tm_clones", "deregister_tm_clones", "__do_global_dtors_aux")
+    (
+        "main",
+        "_init",
+        "_fini",
+        "_start",
+        "frame_dummy",
+        "register_tm_clones",
+        "deregister_tm_clones",
+        "__do_global_dtors_aux",
+    )
 )
 LINKER_SECTIONS = (".plt", ".plt.got", ".plt.sec", ".iplt", ".init", ".fini")
 SMALL_GAP = 16  # bytes between functions that are alignment more likely than code
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """A compilation unit of another language: its code `size` in bytes, and functions that the toolchain doesn't define."""
+    """A unit of another language: its code `size` in bytes, and its functions that the toolchain doesn't define."""
 
     name: str
     producer: str
@@ -66,7 +76,17 @@ def inspect(path: Path, language: str, runtime: frozenset[str]) -> Units:
     try:
         with path.open("rb") as f:
             return _inspect(ELFFile(f), language, runtime)
-    except (ELFError, DWARFError, KeyError, TypeError, AttributeError, IndexError, OSError, MemoryError, struct.error) as e:
+    except (
+        ELFError,
+        DWARFError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        OSError,
+        MemoryError,
+        struct.error,
+    ) as e:
         raise ValueError(f"{path.name} can't be read: {type(e).__name__}: {e}") from e
 
 
@@ -84,7 +104,9 @@ def _inspect(elf: ELFFile, language: str, runtime: frozenset[str]) -> Units:
         if spoken == language:
             explained += ranges
             continue
-        inside = [s for low, high in ranges for s in symbols[bisect_right(starts, low - 1) : bisect_right(starts, high - 1)]]
+        inside = [
+            s for low, high in ranges for s in symbols[bisect_right(starts, low - 1) : bisect_right(starts, high - 1)]
+        ]
         strange = tuple(dict.fromkeys(s[2] for s in inside if not _known(s[2], runtime)))
         if owned and (strange or not inside):
             foreign.append(Unit(name, producer, spoken, min(low for low, _ in ranges), owned, strange[:20]))
@@ -101,7 +123,7 @@ def _known(name: str, runtime: frozenset[str]) -> bool:
 
 def _symbols(elf: ELFFile) -> list[tuple[int, int, str]]:
     """(address, size, name) of everything named in code, by address."""
-    table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
+    table: Any = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
     if table is None:
         return []
     if table.num_symbols() > MAX_SYMBOLS:
@@ -121,10 +143,15 @@ def _units(elf: ELFFile) -> Iterator[tuple[str, str, str, list[tuple[int, int]]]
         if number >= MAX_UNITS:
             raise ValueError(f"more than {MAX_UNITS} compilation units")
         top = unit.get_top_DIE()
-        values = {name: a for name, a in top.attributes.items()}
+        values = dict(top.attributes)
         spoken = values["DW_AT_language"].value if "DW_AT_language" in values else 0
         ranges = _ranges(values, lists, unit)
-        yield LANGUAGES.get(spoken, f"language {spoken:#x}"), _text(values, "DW_AT_name"), _text(values, "DW_AT_producer"), ranges
+        yield (
+            LANGUAGES.get(spoken, f"language {spoken:#x}"),
+            _text(values, "DW_AT_name"),
+            _text(values, "DW_AT_producer"),
+            ranges,
+        )
 
 
 def _text(values: dict[str, Any], name: str) -> str:
@@ -182,7 +209,7 @@ def _gaps(
 
 
 def defined(paths: Iterable[Path]) -> frozenset[str]:
-    """Names of code in the toolchain's objects and archives. These files are trusted; one that can't be read gives none."""
+    """Names of code in the toolchain's objects and archives, which are trusted; one that can't be read gives none."""
     names: set[str] = set()
     for path in paths:
         data = path.read_bytes()
