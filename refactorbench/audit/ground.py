@@ -43,7 +43,7 @@ class Refused(Exception):
 class Evidence:
     """What the host itself holds about a submission, apart from what any witness says.
 
-    `reads` and `answers` as in witnesses/source.py, but `answers` starts the recorded outputs anew at each call;
+    `reads` and `answers` as in witnesses/source.py, `answers` as a function that starts the recorded outputs;
     `memorisation` as in witnesses/runtime.py; `reopen_build` is the build witness's own re-opening.
     """
 
@@ -66,12 +66,11 @@ class Evidence:
 
     @cached_property
     def known(self) -> StateA:
-        return StateA(self.state_a, self.loaded_task.task, None)
+        return StateA(self.state_a, self.loaded_task.task, self.answers() if self.answers else None)
 
     @cached_property
     def source_again(self) -> EyeReport:
-        answers = self.answers() if self.answers else None
-        return source.witness(self.submission, self.state_a, self.loaded_task, answers, self.reads)
+        return source.witness(self.submission, self.state_a, self.loaded_task, None, self.reads, known=self.known)
 
     @cached_property
     def runtime_again(self) -> EyeReport:

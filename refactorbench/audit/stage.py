@@ -49,11 +49,9 @@ def look(
 ) -> tuple[EyeReport, EyeReport, EyeReport]:
     """Ask the three witnesses. One that breaks is LOST: a scan that crashed never counts as clean."""
     loaded = evidence.loaded_task
-    answers = evidence.answers
 
     def at_source() -> EyeReport:
-        recorded = answers() if answers else None
-        return source.witness(evidence.submission, evidence.state_a, loaded, recorded, evidence.reads)
+        return source.witness(evidence.submission, evidence.state_a, loaded, None, evidence.reads, known=evidence.known)
 
     def at_runtime() -> EyeReport:
         if build.status != "built":

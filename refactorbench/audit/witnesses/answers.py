@@ -15,7 +15,8 @@ import msgspec
 
 PIECE = 48  # bytes
 PIECES_PER_ANSWER = 8
-FEWEST_VALUES = 12  # distinct bytes in a piece
+FEWEST_VALUES = 6  # distinct bytes in a piece
+FEWEST_QUADS = 30  # distinct runs of four bytes in a piece, of 45: less is a pattern
 MOST_SHARED = 2  # answers that may hold the same piece
 FEWEST_ANSWERS = 20  # distinct ones stored in a tree that prove a table of answers
 
@@ -71,12 +72,17 @@ class AnswerIndex:
         ]
 
 
+def _is_pattern(piece: bytes) -> bool:
+    quads = {piece[i : i + 4] for i in range(len(piece) - 3)}
+    return len(set(piece)) < FEWEST_VALUES or len(quads) < FEWEST_QUADS
+
+
 def _choose(answer: bytes) -> list[int]:
     best: dict[int, int] = {}
     for m in _MARK.finditer(answer, 0, len(answer) - PIECE + 1):
         piece = answer[m.start() : m.start() + PIECE]
         if len(best) < PIECES_PER_ANSWER or crc32(piece) < max(best):
-            if len(set(piece)) < FEWEST_VALUES:
+            if _is_pattern(piece):
                 continue
             best[crc32(piece)] = hash(piece)
             if len(best) > PIECES_PER_ANSWER:

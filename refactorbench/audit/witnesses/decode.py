@@ -322,13 +322,14 @@ class Decoder:
                     self.cuts.append(Cut(layer.steps, f"depth {self.bounds.depth}"))
                 continue
             for more in steps:
-                found = self._follow(layer, more)
+                found = self.follow(layer, more)
                 if found is not None and hash(found.data) not in seen:
                     seen.add(hash(found.data))
                     self.opened.add(layer.steps)
                     todo.append(found)
 
-    def _follow(self, layer: Layer, more: tuple[str, ...]) -> Layer | None:
+    def follow(self, layer: Layer, more: tuple[str, ...]) -> Layer | None:
+        """The layer that `more` steps lead to, None when they can't be done or nothing much comes out."""
         steps = layer.steps + more
         if self.spent >= self.bounds.tree:
             self.cuts.append(Cut(steps, f"tree {self.bounds.tree} bytes"))
@@ -348,7 +349,7 @@ class Decoder:
 
     def _candidates(self, layer: Layer) -> Iterator[tuple[str, ...]]:
         data = layer.data
-        yield from self._archives(data)
+        yield from self.archives(data)
         if is_text(data):
             yield from _text_candidates(layer.steps, data)
         if not is_clean(data):
@@ -369,7 +370,8 @@ class Decoder:
         if len(data) >= FEWEST_DEFLATED and entropy(data) > 6:
             yield ("deflate",)
 
-    def _archives(self, data: bytes) -> Iterator[tuple[str, ...]]:
+    def archives(self, data: bytes) -> Iterator[tuple[str, ...]]:
+        """Steps into streams and archive members that begin in `data`."""
         if data[:3] == b"\x5d\0\0":
             yield ("lzma",)
         if git := _GIT_OBJECT.match(data):

@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     |(?P<sign>->|=>|::|\+\+|--|<<=?|>>=?|[-+*/%&|^!=<>]=|&&|\|\||.)""",
     re.DOTALL | re.VERBOSE,
 )
+_MAYBE = re.compile(rb"\)[^(){}]{0,2000}\{")  # without it no function of C begins: most texts end here
 _NOT_A_NAME = frozenset(
     b"if while for switch return sizeof else do catch match loop unsafe move defined foreach elsif unless until".split()
 )
@@ -60,7 +61,7 @@ def tokens(text: bytes) -> list[Token]:
 
 def c_functions(text: bytes) -> list[Function]:
     """Every definition with a C header (`type name(arguments) {`, also K&R and macro-wrapped names) in `text`."""
-    if b"{" not in text or b";" not in text:
+    if b";" not in text or not _MAYBE.search(text):
         return []
     stream = tokens(text)
     found = []

@@ -48,13 +48,15 @@ def witness(
     recording_answers: Iterable[bytes] | None,
     build_reads: set[str] | None,
     bounds: decode.Bounds | None = None,
+    known: StateA | None = None,
 ) -> EyeReport:
     """Look at the whole submission.
 
     `recording_answers`: recorded outputs, one item per output, or None without a recording. `build_reads`: paths
     relative to the submission that the build or the product takes in from it, None when no build could be traced.
+    `known`: what is known of State A and its recorded answers, where the caller has read them already.
     """
-    known = StateA(state_a, loaded_task.task, recording_answers)
+    known = known or StateA(state_a, loaded_task.task, recording_answers)
     look = _Look(submission, known, build_reads, bounds or decode.Bounds())
     look.tree()
     return look.report()

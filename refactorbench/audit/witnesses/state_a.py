@@ -55,6 +55,16 @@ class StateA:
                     if len(numbers) >= FEWEST_TABLE:
                         self.tables.setdefault(hash(tuple(numbers)), path)
             if self.index.answers:
-                for layer in decode.Decoder(decode.Bounds()).layers(data):
-                    self.index.forget(layer.data)
+                self._forget(data, text)
         self.fingerprints = Fingerprints(functions, spared)
+
+    def _forget(self, data: bytes, text: bool) -> None:
+        """What State A's own tree says, in messages or in packed samples, is nobody's recorded answer."""
+        self.index.forget(data)
+        if text:
+            self.index.forget(b"".join(decode.literals(data)))
+            return
+        decoder = decode.Decoder(decode.Bounds())
+        for steps in decoder.archives(data):
+            if (layer := decoder.follow(decode.Layer((), data), steps)) is not None:
+                self.index.forget(layer.data)
