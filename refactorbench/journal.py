@@ -98,6 +98,10 @@ class Journal:
     def done(self, unit: str) -> Record | None:
         return self._records.get(unit)
 
+    def units(self, prefix: str) -> list[str]:
+        """Names of finished units that start with `prefix`, sorted."""
+        return sorted(u for u in self._records if u.startswith(prefix))
+
     def append(self, record: Record) -> None:
         """Append and sync; when this returns the record survives a kill and a power cut."""
         line = memoryview(msgspec.json.encode(record) + b"\n")

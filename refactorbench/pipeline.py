@@ -21,14 +21,18 @@ from refactorbench.agents.baselines import agent_named
 from refactorbench.agents.collect import collect
 from refactorbench.agents.protocol import AgentContext
 from refactorbench.audit.stage import AuditResult
+from refactorbench.audit.verdict import required_outcomes
 from refactorbench.behaviour.fresh import FreshResult
 from refactorbench.behaviour.model import BehaviourResult, Selection, UnitResult
 from refactorbench.behaviour.replay import combine, replay_unit, units
 from refactorbench.build.builder import build_tree
 from refactorbench.build.model import BuildReport
 from refactorbench.errors import HarnessError, UsageError
-from refactorbench.hashing import tree_digest
+from refactorbench.catalog.load import load_panel, load_task, panel_fingerprint, panel_label
+from refactorbench.catalog.recordings import load_recording
+from refactorbench.hashing import sha256_file, tree_digest
 from refactorbench.journal import Journal, Record, read_json, write_json
+from refactorbench.observe.executor import Executor
 from refactorbench.observe.spec import worker_spec
 from refactorbench.options import Lock, RunOptions
 from refactorbench.paths import RunPaths
@@ -36,6 +40,7 @@ from refactorbench.prepare import Prepared, make_lock, prepare
 from refactorbench.progress import Progress
 from refactorbench.result import RunResult
 from refactorbench.sandbox.protocol import Worker
+from refactorbench.scoring import gate
 from refactorbench.verification.broken import broken_product
 from refactorbench.verification.model import ChunkResult, StageResult
 from refactorbench.verification.stage import plans, verify
@@ -142,18 +147,22 @@ class Run:
         ) else None
         if "behaviour" not in self.options.stages:
             behaviour = None
-        verification = self.verify(builds) if self.wants_verification(audit, behaviour, builds) else None
-        return summary.summarise(self.p, self.options, submitted, builds, audit, behaviour, fresh, verification)
+        verification = None
+        if self.wants_verification(audit, behaviour, builds):
+            verification = self.stored.unit("verification", StageResult, partial(self.verify, builds))
+        return summary.summarise(
+            self.p.loaded, self.p.label, self.options, submitted, builds, audit, behaviour, fresh, verification
+        )
 
     def migrate(self) -> Submitted:
         """Run the agent, or take the tree handed in; collect it into the run directory."""
-        self.paths.submission.exists() and shutil.rmtree(self.paths.submission)
+        shutil.rmtree(self.paths.submission, ignore_errors=True)
         exclude = self.p.loaded.task.exclude
         if self.options.submission:
             removed = collect(Path(self.options.submission), self.paths.submission, exclude)
             return Submitted("submission", "done", "a tree handed in", tree_digest(self.paths.submission), removed)
         work = self.paths.root / "work"
-        work.exists() and shutil.rmtree(work)
+        shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(self.p.state_a, work, symlinks=True)
         agent = agent_named(self.options.agent)
         log = self.paths.root / "agent.log"
@@ -189,7 +198,7 @@ class Run:
 
     def opener(self, product: str, trace: Path | None = None) -> Callable[[], Worker]:
         spec = worker_spec(self.p.loaded.task, Path(product), trace)
-        return lambda: self.p.sandbox.open_worker(spec)
+        return lambda: Executor(self.p.sandbox, spec)
 
     def replay(self, builds: Builds) -> BehaviourResult:
         """Replay every recorded check; a submission without any product leaves them all not run."""
@@ -234,7 +243,9 @@ class Run:
     def audit(self, builds: Builds, behaviour: BehaviourResult | None, fresh: FreshResult | None) -> AuditResult:
         """Witnesses, docket, grounding, verdict."""
         self.progress.say("stage I: witnesses")
-        return evidence.audit_run(self.p, self.options, self.paths, builds, behaviour, fresh, self.opener)
+        return evidence.audit_run(
+            self.p, self.options, self.paths.submission, self.paths.audit, builds, behaviour, fresh, self.opener
+        )
 
     def wants_verification(
         self, audit: AuditResult | None, behaviour: BehaviourResult | None, builds: Builds
@@ -242,7 +253,7 @@ class Run:
         """Only after both earlier stages passed, or when asked for alone."""
         if "verification" not in self.options.stages or builds.replayed is None:
             return False
-        if audit is not None and summary.gate_of(self.p, audit)[0] != 1:
+        if audit is not None and gate(required_outcomes(self.p.loaded.criteria, audit.verdict))[0] != 1:
             return False
         return behaviour is None or behaviour.verdict()[0] is True
 
@@ -268,3 +279,33 @@ class Run:
                 seats, bench, jobs=self.options.jobs, done=evidence.chunks_done(self.stored, seats), on_chunk=keep,
                 on_progress=tick,
             )  # fmt: skip
+
+
+def rescore(root: Path, paths: RunPaths) -> RunResult:
+    """Compute the result anew from a run's stored evidence, running nothing. UsageError when a stage is incomplete."""
+    lock, options = read_json(paths.lock, Lock), read_json(paths.options, RunOptions)
+    loaded = load_task(root, options.task)
+    panel = load_panel(root, options.panel)
+    if panel_fingerprint(panel) != lock.panel_fingerprint:
+        raise UsageError(
+            f"panel '{options.panel}' is another one than when {paths.root} was graded: its score can't be recomputed; "
+            "restore the panel's file, or grade anew"
+        )
+    recording = load_recording(loaded)
+    if sha256_file(loaded.recording / "manifest.json") != lock.recording_sha256:
+        raise UsageError(f"recording of {options.task} is another one than {paths.root} was graded with: restore it")
+    units_dir = paths.root / "units"
+
+    def stored(name: str, kind: type[T]) -> T:
+        return read_json(units_dir / f"{name}.json", kind)
+
+    def maybe(name: str, kind: type[T]) -> T | None:
+        return stored(name, kind) if (units_dir / f"{name}.json").is_file() else None
+
+    selection = Selection(QUICK_ONE_IN, options.seed) if options.quick else Selection()
+    found = [r for r in (maybe(u.name, UnitResult) for u in units(recording)) if r is not None]
+    behaviour = combine(found, recording, selection) if "behaviour" in options.stages else None
+    return summary.summarise(
+        loaded, panel_label(panel), options, stored("agent", Submitted), stored("build", Builds),
+        maybe("audit", AuditResult), behaviour, maybe("fresh", FreshResult), maybe("verification", StageResult),
+    )  # fmt: skip

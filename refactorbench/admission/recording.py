@@ -16,7 +16,7 @@ from refactorbench.catalog.models import LoadedTask, Manifest, Recipe
 from refactorbench.catalog.python import generator
 from refactorbench.catalog.sources import fetch_state_a
 from refactorbench.errors import HarnessError, ToolMissing
-from refactorbench.observe.executor import EXECUTOR_VERSION
+from refactorbench.observe.executor import EXECUTOR_VERSION, Executor
 from refactorbench.observe.spec import worker_spec
 from refactorbench.progress import Progress
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
@@ -73,13 +73,13 @@ def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress
     spec = worker_spec(loaded.task, Path(reference.product))
     half = msgspec.structs.replace(spec, limits=halved(spec.limits))
     passes = {
-        "reference": Pass(partial(sandbox.open_worker, spec), "given", jobs),
-        "reversed-loaded": Pass(partial(sandbox.open_worker, spec), "reversed", jobs * 2),
-        "half-limits": Pass(partial(sandbox.open_worker, half), "shuffled", jobs),
+        "reference": Pass(partial(Executor, sandbox, spec), "given", jobs),
+        "reversed-loaded": Pass(partial(Executor, sandbox, spec), "reversed", jobs * 2),
+        "half-limits": Pass(partial(Executor, sandbox, half), "shuffled", jobs),
     }
     for name, report in variants(loaded, state_a, sandbox, cache, work, progress).items():
         other = msgspec.structs.replace(spec, product=Path(report.product))
-        passes[name] = Pass(partial(sandbox.open_worker, other), "shuffled", jobs)
+        passes[name] = Pass(partial(Executor, sandbox, other), "shuffled", jobs)
     recorded = record(
         generator(loaded).fixed(seed), passes, limits=loaded.task.limits, seed=seed, allowed_rules=ALLOWED_RULES,
         on_progress=partial(progress.tick, "recording"),

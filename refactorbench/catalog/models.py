@@ -96,6 +96,7 @@ class Task(Closed, frozen=True):
     minimum_checks: int = 0
     largest_module_share: float = 1.0
     fresh_checks: int = 200
+    exclude: tuple[str, ...] = (".git",)  # left out when a tree is collected; must match no file of State A
 
 
 class Criterion(Closed, frozen=True):

@@ -10,7 +10,7 @@ from refactorbench.admission.validate import validate
 from refactorbench.catalog.load import list_tasks, load_task
 from refactorbench.catalog.sources import checkout, fetch_state_a
 from refactorbench.cli.shared import emit, json_option
-from refactorbench.doctor import examine
+from refactorbench.doctor import Finding, examine
 from refactorbench.errors import HarnessError, TaskError
 from refactorbench.paths import cache_dir, find_root
 from refactorbench.progress import Progress
@@ -97,6 +97,11 @@ def validate_command(
         raise TaskError(f"task {task} is not valid: {len(found.bad)} of {len(found.lines)} lines above are wrong")
 
 
+def finding_text(f: Finding) -> str:
+    remedy = f"; remedy: {f.remedy}" if f.remedy else ""
+    return f"{f.status:4} {f.name}: {f.text}{remedy}"
+
+
 @click.command("doctor")
 @json_option
 @click.pass_obj
@@ -104,8 +109,8 @@ def doctor_command(root: Path | None, as_json: bool) -> None:
     """Say what this machine has and lacks, and prove that the sandbox's network is closed."""
     data = find_root(root)
     findings = examine(BubblewrapSandbox(), [load_task(data, id) for id in list_tasks(data)])
-    emit(findings, as_json, lambda: "\n".join(f.text for f in findings))
-    if any(f.level == "bad" for f in findings):
+    emit(findings, as_json, lambda: "\n".join(finding_text(f) for f in findings))
+    if any(f.status == "bad" for f in findings):
         raise HarnessError("this machine can't give verdicts yet: mend what is marked bad above")
 
 

@@ -1,0 +1,142 @@
+"""Is a task fit to judge by? State A must replay its own recording; every control must get its outcome."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from refactorbench.admission.recording import build_state_a, variants
+from refactorbench.audit.docket import Strength
+from refactorbench.audit.stage import AuditResult
+from refactorbench.behaviour.model import Selection
+from refactorbench.behaviour.replay import replay
+from refactorbench.build.model import BuildReport
+from refactorbench.catalog.controls import Control, ControlContext, list_controls, make_tree
+from refactorbench.catalog.load import load_task
+from refactorbench.catalog.models import LoadedTask
+from refactorbench.catalog.python import generator
+from refactorbench.catalog.recordings import Recording, against_generator, load_recording
+from refactorbench.catalog.sources import fetch_state_a
+from refactorbench.journal import read_json
+from refactorbench.observe.executor import Executor
+from refactorbench.observe.spec import worker_spec
+from refactorbench.options import STAGES, RunOptions
+from refactorbench.outcome import Status
+from refactorbench.pipeline import run_pipeline
+from refactorbench.progress import Progress
+from refactorbench.result import RunResult
+from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One thing that was held against what it must be."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+class Validation(msgspec.Struct, frozen=True):
+    task: str
+    full: bool
+    lines: tuple[Line, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(line.ok for line in self.lines)
+
+    @property
+    def bad(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if not line.ok)
+
+    def text(self) -> str:
+        head = f"{self.task}: " + ("every check, whole budgets" if self.full else "a seeded tenth of the checks, short budgets")
+        return "\n".join([head, *(f"  {'ok ' if n.ok else 'BAD'} {n.what}: {n.detail}" for n in self.lines)])
+
+
+def replays(loaded: LoadedTask, recording: Recording, name: str, report: BuildReport, reference: BuildReport, full: bool, jobs: int) -> Line:
+    """Replay one honest build of State A: every selected check must pass, none unreproduced."""
+    sandbox = BubblewrapSandbox()
+    open_one = partial(Executor, sandbox, worker_spec(loaded.task, Path(report.product)))
+    open_two = partial(Executor, sandbox, worker_spec(loaded.task, Path(reference.product)))
+    selection = Selection() if full else Selection(10, 1)
+    result = replay(recording, open_one, open_two, jobs=jobs, selection=selection)
+    first = f"; first: {result.results[0].id}: {result.results[0].outcome.cause}" if result.results else ""
+    return Line(f"State A as {name}", not result.results, f"{result.passed} of {result.expected} checks pass{first}")
+
+
+def judge_control(control: Control, result: RunResult, audit: AuditResult) -> Line:
+    """Hold a control's run against its expectation."""
+    want, faults = control.expect, []
+    g = {1: "pass", 0: "fail", None: "undecided"}[result.stage1.g if result.stage1 else None]
+    if g != want.stage1:
+        faults.append(f"stage I is {g}, must be {want.stage1}")
+    strength = Strength.PROOF if want.stage1 == "fail" else Strength.LEAD
+    standing = {
+        f.kind for r in audit.docket.reports for f in r.findings
+        if f.strength is strength and f.id not in audit.verdict.refused
+    }  # fmt: skip
+    if want.kinds and not standing & set(want.kinds):
+        faults.append(f"no {strength.value} of {', '.join(want.kinds)}; found {', '.join(sorted(standing)) or 'none'}")
+    if control.kind == "twin" and (proofs := {f.kind for r in audit.docket.reports for f in r.findings if f.strength is Strength.PROOF}):
+        faults.append(f"a benign twin met the proofs {', '.join(sorted(proofs))}")
+    complete = {True: "pass", False: "fail", None: "open"}[result.stage2.complete if result.stage2 else None]
+    if want.stage2 != "any" and complete != want.stage2:
+        faults.append(f"stage II is {complete}, must be {want.stage2}")
+    upheld = [v.id for v in result.stage3.verifiers if v.outcome.status is Status.FAIL] if result.stage3 else []
+    third = "not_run" if result.stage3 is None else "fail" if upheld else "pass"
+    if want.stage3 != third:
+        faults.append(f"stage III is {third}, must be {want.stage3}")
+    score = "unscored" if result.score.value is None else f"S = {100 * result.score.value:.0f}"
+    proofs_text = ", ".join(sorted(standing)) if want.stage1 == "fail" else ""
+    told = f"{score}; I {g}" + (f" by {proofs_text}" if proofs_text else "") + f", II {complete}, III {third}"
+    return Line(f"{control.kind} {control.id}", not faults, "; ".join(faults) or told)
+
+
+def run_control(
+    control: Control, context: ControlContext, root: Path, cache: Path, full: bool, jobs: int, out: Path, progress: Progress
+) -> Line:
+    """Make the control's tree, put it through the funnel, judge it."""
+    folder = out / control.id
+    tree = make_tree(control, context, folder / "tree")
+    # stage III is part of the outcome only where the control reaches it
+    stages = STAGES if control.expect.stage3 != "not_run" or full else ("audit", "behaviour")
+    options = RunOptions(
+        task=context.loaded.task.id, agent="submission", submission=str(tree), panel="offline" if full else "quick",
+        stages=stages, jobs=jobs, quick=not full,
+    )  # fmt: skip
+    result = run_pipeline(root, options, folder / "run", cache, progress)
+    return judge_control(control, result, read_json(folder / "run" / "units" / "audit.json", AuditResult))
+
+
+def validate(
+    root: Path, id: str, cache: Path, full: bool, only: tuple[str, ...], jobs: int, out: Path | None, progress: Progress
+) -> Validation:
+    """Check a task's data, State A's other builds and its controls. Files and runs are kept in `out` when it is given."""
+    loaded = load_task(root, id)
+    recording = load_recording(loaded)
+    sandbox = BubblewrapSandbox()
+    state_a = fetch_state_a(loaded.task.state_a, cache, progress.say)
+    work = Path(out) if out else Path(tempfile.mkdtemp(prefix="refactorbench-validate-"))
+    lines: list[Line] = []
+    try:
+        reference = build_state_a(loaded, loaded.task.reference, state_a, sandbox, cache, work / "reference")
+        if not only:
+            stray = list(against_generator(recording, generator(loaded).fixed(recording.manifest.seed)))
+            lines.append(Line("recording", not stray, stray[0] if stray else f"{recording.total} checks, as the generator makes them"))
+            builds = {"reference": reference, **variants(loaded, state_a, sandbox, cache, work, progress)}
+            for name, report in builds.items():
+                lines.append(replays(loaded, recording, name, report, reference, full, jobs))
+        context = ControlContext(state_a, Path(reference.product), recording, loaded)
+        for control in list_controls(loaded):
+            if not only or control.id in only:
+                progress.say(f"control {control.id}: {control.title}")
+                lines.append(run_control(control, context, root, cache, full, jobs, work, progress))
+        return Validation(id, full, tuple(lines))
+    finally:
+        if out is None:
+            shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,146 @@
+"""What the pipeline gathers for the stages: recorded answers, traced samples, fresh checks, verifiers' benches.
+
+It stands beside the pipeline because no act may import another: here stage II's counts become stage I's evidence.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from refactorbench.audit.ground import Evidence
+from refactorbench.audit.stage import AuditResult, audit, taken_in
+from refactorbench.audit.witnesses import build as build_eye
+from refactorbench.behaviour.fresh import FreshResult, draw_checks, replay_fresh
+from refactorbench.behaviour.memorisation import memorisation
+from refactorbench.behaviour.model import BehaviourResult
+from refactorbench.catalog.python import generator
+from refactorbench.catalog.recordings import Recording
+from refactorbench.observe.model import Check
+from refactorbench.observe.spec import base_env, find_library
+from refactorbench.options import RunOptions
+from refactorbench.sandbox.protocol import Worker
+from refactorbench.verification.bench import BenchSpec
+from refactorbench.verification.model import ChunkResult, Plan
+
+if TYPE_CHECKING:
+    from refactorbench.pipeline import Builds, Stored
+    from refactorbench.prepare import Prepared
+
+TRACED_SAMPLE = 60  # recorded checks that are run once more under the tracer, beside every fresh one
+OpenTraced = Callable[[str, Path | None], Callable[[], Worker]]
+
+
+def fresh_checks(p: Prepared, seed: int) -> list[Check]:
+    """The fresh checks of a run: the same seed draws the same ones."""
+    return draw_checks(generator(p.loaded).draw, seed, p.loaded.task.fresh_checks)
+
+
+def fresh(
+    p: Prepared, options: RunOptions, submission: Callable[[], Worker], reference: Callable[[], Worker]
+) -> FreshResult:
+    return replay_fresh(
+        fresh_checks(p, options.seed), options.seed, submission, reference, limits=p.loaded.task.limits, jobs=options.jobs
+    )
+
+
+def answers(recording: Recording) -> Iterator[bytes]:
+    """Every recorded output: stdout, stderr and the files that a check left, in the recording's order."""
+    for module in recording.manifest.modules:
+        for row in recording.rows(module.id):
+            inputs = {f.data for f in row.check.files}
+            yield row.observation.stdout
+            yield row.observation.stderr
+            yield from (f.data for f in row.observation.files if f.data not in inputs)
+
+
+def traced_sample(p: Prepared, seed: int) -> list[Check]:
+    """The checks that are run under the tracer: a seeded sample of the recorded ones and every fresh one."""
+    recording = p.recording
+    places = [(m.id, seq) for m in recording.manifest.modules for seq in range(m.checks)]
+    chosen = set(random.Random(seed).sample(places, min(TRACED_SAMPLE, len(places))))
+    sample = [row.check for m in recording.manifest.modules for row in recording.rows(m.id) if (m.id, row.seq) in chosen]
+    return [c for c in (*sample, *fresh_checks(p, seed)) if c.observer == "process"]
+
+
+def trace(checks: list[Check], open_worker: Callable[[], Worker]) -> None:
+    """Run `checks` one after another in one traced worker; what they answer has been judged already."""
+    with open_worker() as worker:
+        for check in checks:
+            worker.observe(check)
+
+
+def traces(p: Prepared, options: RunOptions, folder: Path, builds: Builds, open_traced: OpenTraced) -> tuple[Path, Path]:
+    """Trace the sample on both sides; return (submission's, State A's) trace."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sample = traced_sample(p, options.seed)
+    paths = folder / "submission.trace", folder / "state-a.trace"
+    for path, product in zip(paths, (builds.target.product, builds.reference.product), strict=True):
+        path.unlink(missing_ok=True)
+        trace(sample, open_traced(product, path))
+    return paths
+
+
+def audit_run(
+    p: Prepared,
+    options: RunOptions,
+    submission: Path,
+    folder: Path,
+    builds: Builds,
+    behaviour: BehaviourResult | None,
+    fresh_result: FreshResult | None,
+    open_traced: OpenTraced,
+) -> AuditResult:
+    """Stage I on one run: the traced sample, the memorisation counts, three witnesses, the verdict."""
+    own: tuple[Path, ...] = ()
+    theirs: tuple[Path, ...] = ()
+    if builds.target.status == "built":
+        one, two = traces(p, options, folder, builds, open_traced)
+        own, theirs = (one,), (two,)
+    counts = None
+    if behaviour is not None and fresh_result is not None and builds.target.status == "built":
+        m = memorisation(behaviour, p.recording, fresh_result)
+        counts = (m.fixed_failed, m.fixed_total, m.fresh_failed, m.fresh_total)
+    evidence = Evidence(
+        p.loaded,
+        submission,
+        p.state_a,
+        reads=taken_in(builds.target, p.loaded.task, submission),
+        answers=partial(answers, p.recording),
+        traces=own,
+        state_a_traces=theirs,
+        memorisation=counts,
+        reopen_build=partial(build_eye.reopen, report=builds.target),
+    )
+    return audit(evidence, builds.target, partial(build_eye.witness, builds.target, p.loaded))
+
+
+def bench(p: Prepared, reference: str, submission: str, broken: str) -> BenchSpec:
+    """The three products as stage III opens them, under the same limits, libraries and environment as the checks."""
+    runtime = p.loaded.task.runtime
+    return BenchSpec(
+        sandbox=p.sandbox.name,
+        reference=reference,
+        submission=submission,
+        broken=broken,
+        limits=p.loaded.task.limits,
+        libraries=tuple(str(find_library(name)) for name in runtime.libraries),
+        env=base_env(runtime),
+        deny_exec_memory=runtime.deny_exec_memory,
+    )
+
+
+def chunks_done(stored: Stored, seats: list[Plan]) -> dict[str, dict[int, ChunkResult]]:
+    """The verifiers' chunks that the journal holds already."""
+    done: dict[str, dict[int, ChunkResult]] = {s.verifier: {} for s in seats}
+    for name in stored.journal.units("verify/"):
+        _, verifier, k = name.split("/")
+        if verifier in done:
+            chunk = msgspec.json.decode(stored.file(name).read_bytes(), type=ChunkResult)
+            done[verifier][int(k)] = chunk
+    return done
