@@ -63,7 +63,7 @@ def decide(first: str, submission: Sequence[str], clean: Sequence[bool], early: 
     if not all(clean):
         return Ruling.QUARANTINED
     runs, fails = len(submission), sum(s != "" for s in submission)
-    steady = fails == runs and all(s == first for s in submission)
+    steady = all(s == first for s in submission)
     if runs < ROUND:
         return Ruling.FAIL if early and runs == EARLY and steady else Ruling.AGAIN
     if fails == 0:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from refactorbench.observe.compare import Difference
 from refactorbench.observe.model import NOW
 
-LIMIT = 2000  # characters of one explanation
+LIMIT = 2000  # characters of one explanation: what the windows below add up to
 CONTEXT_LINES = 2
 LINE_WINDOW = 96  # characters shown of one line
 TEXT_WINDOW = 2048  # bytes around the difference that decide between text and hexdump
@@ -105,8 +105,7 @@ def explain(d: Difference) -> str:
     head = f"{_subject(d)} differs at byte {at}: {len(d.expected)} bytes expected, {len(d.got)} got"
     text = _is_text(_window(d.expected, at)) and _is_text(_window(d.got, at))
     body = _text(d.expected, d.got, at) if text else _hexdump(d.expected, d.got, at)
-    whole = "\n".join([head, *body])
-    return whole if len(whole) <= LIMIT else whole[: LIMIT - 1] + "…"
+    return "\n".join([head, *body])
 
 
 def explain_all(found: Sequence[Difference]) -> str:

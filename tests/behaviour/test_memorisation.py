@@ -1,7 +1,7 @@
 import random
 from pathlib import Path
 
-from scripted import LIMITS, Answer, Opened, echo, make_check, make_recording, wrong
+from scripted import LIMITS, Answer, Opened, broken, echo, make_check, make_recording, wrong
 
 from refactorbench.behaviour.fresh import replay_fresh
 from refactorbench.behaviour.memorisation import Memorisation, judge, memorisation
@@ -41,6 +41,11 @@ def test_tables_count_on_no_side(tmp_path: Path) -> None:
 def test_what_was_not_selected_counts_on_no_side(tmp_path: Path) -> None:
     found = measure(tmp_path, wrong, Selection(3, 1))
     assert found.fixed_failed == found.fixed_total and 60 < found.fixed_total < 140
+
+
+def test_what_the_harness_left_open_counts_on_no_side(tmp_path: Path) -> None:
+    found = measure(tmp_path, lambda c: broken(c) if c.argv[1][-1:] == b"1" else echo(c))
+    assert found.values == (0, 270, 0, 90)
 
 
 def test_without_evidence_it_is_untested() -> None:

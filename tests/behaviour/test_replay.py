@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from scripted import Answer, Opened, broken, echo, make_check, make_recording, modules, seen, wrong
 
-from refactorbench.behaviour.model import Selection, UnitResult
+from refactorbench.behaviour.model import Selection, Unit, UnitResult
 from refactorbench.behaviour.replay import combine, replay, replay_unit, units
 from refactorbench.behaviour.rerun import EARLY, EARLY_AFTER, ROUND
 from refactorbench.errors import HarnessError
@@ -90,7 +90,9 @@ def test_results_of_another_recording_selection_or_size_are_refused(tmp_path: Pa
         lambda: combine(done[:1], recording, size=5),
         lambda: combine([done[0], done[0]], recording, size=10),
         lambda: combine([msgspec.structs.replace(done[0], passed=9)], recording, size=10),
-        lambda: combine([msgspec.structs.replace(done[0], expected=9, passed=9)], recording, size=10),
+        lambda: combine([msgspec.structs.replace(done[0], expected=9)], recording, size=10),
+        lambda: combine([msgspec.structs.replace(done[0], unit=Unit("m", 9, 90, 100))], recording, size=10),
+        lambda: combine([msgspec.structs.replace(done[0], unit=Unit("m", 0, 0, 9))], recording, size=10),
     ):
         with pytest.raises(HarnessError, match="start the run anew"):
             case()

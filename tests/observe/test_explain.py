@@ -53,6 +53,12 @@ def test_hostile_output_stays_bounded_and_printable(unit: bytes) -> None:
         assert all(c == "\n" or c == "…" or " " <= c <= "~" for c in text)
 
 
+def test_the_widest_explanation_stays_within_the_limit() -> None:
+    lines = "é".encode() * 99 + b"\n"
+    d = Difference("file", "data", 4 * lines + "é".encode() * 99, 4 * lines + "ä".encode() * 99, b"\xff" * 4000)
+    assert LIMIT - 300 < len(explain(d)) <= LIMIT
+
+
 def test_the_first_offset_is_exact_across_chunks() -> None:
     a = bytes(200_000)
     for at in (0, 65_535, 65_536, 131_072, 199_999):

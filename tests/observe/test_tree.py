@@ -120,6 +120,16 @@ def test_symbols_need_no_section_headers(library: Path) -> None:
     assert answer(library, b"symbols", b"bare.so", b"shown", b"inner") == (0, b"shown func\ninner absent\n")
 
 
+def test_hidden_symbols_are_not_exported_wherever_they_stand(library: Path) -> None:
+    data = bytearray((library / "gnu.so").read_bytes())
+    with (library / "gnu.so").open("rb") as f:
+        table = ELFFile(f).get_section_by_name(".dynsym")
+        index = next(i for i, s in enumerate(table.iter_symbols()) if s.name == "shown")
+        data[table["sh_offset"] + 24 * index + 5] = 2  # st_other: STV_HIDDEN
+    (library / "hidden.so").write_bytes(data)
+    assert answer(library, b"symbols", b"hidden.so", b"shown", b"data") == (0, b"shown absent\ndata object\n")
+
+
 def test_the_reader_agrees_with_a_general_one_on_this_interpreters_libraries() -> None:
     compared = 0
     for path in sorted(Path("/usr/lib").rglob("*.so*"))[:400:20]:
