@@ -130,8 +130,8 @@ def record(
     """Observe every check in every pass and keep what agrees in all of them.
 
     A check that moves gets the first of `allowed_rules` that makes all passes agree, else it is dropped. The first
-    pass's answers are recorded. TaskError for fewer than three passes, unknown rules or duplicate ids; a HarnessError
-    of a worker ends the recording.
+    pass's answers are recorded. TaskError for fewer than three passes, unknown rules, duplicate ids or a module that
+    keeps no check; a HarnessError of a worker ends the recording.
     """
     if len(passes) < MINIMUM_PASSES:
         raise TaskError(
@@ -160,7 +160,7 @@ def record(
     return _sift([seen[c.id] for c in listed], tuple(passes), limits, allowed_rules)
 
 
-def _sift(seen: Iterable[_Seen], passes: tuple[str, ...], limits: Limits, allowed: Sequence[str]) -> Recorded:
+def _sift(seen: Sequence[_Seen], passes: tuple[str, ...], limits: Limits, allowed: Sequence[str]) -> Recorded:
     rows: list[tuple[Check, Observation]] = []
     dropped: dict[str, str] = {}
     for s in seen:
@@ -170,6 +170,14 @@ def _sift(seen: Iterable[_Seen], passes: tuple[str, ...], limits: Limits, allowe
             dropped[s.check.id] = why or moves
         else:
             rows.append((check, s.base))
+    lost = {s.check.module for s in seen} - {check.module for check, _ in rows}
+    if lost:
+        module = min(lost)
+        some = next(s.check.id for s in seen if s.check.module == module)
+        raise TaskError(
+            f"module '{module}': every check is dropped, the first one ({some}) because: {dropped[some]}; the module "
+            "would vanish from the score: mend its checks, or remove them from the generator"
+        )
     return Recorded(tuple(rows), dropped, passes)
 
 

@@ -119,6 +119,17 @@ def test_two_passes_unknown_rules_and_doubled_ids_are_refused() -> None:
         run(echo, echo, echo, checks=[*CHECKS, CHECKS[3]])
 
 
+def test_a_module_is_never_lost_silently() -> None:
+    def launch(check: Check) -> Observation:
+        return seen(ended="launch", limit="Permission denied") if check.module == "n" else echo(check)
+
+    with pytest.raises(
+        TaskError, match=r"module 'n': every check is dropped, the first one .n/0000. because: State A ended"
+    ):
+        run(launch, launch, launch)
+    assert len(run(*[except_for("n/0000", launch)] * 3).dropped) == 1
+
+
 def test_a_broken_sandbox_ends_the_recording() -> None:
     with pytest.raises(HarnessError, match="gone"):
         run(echo, echo, broken)
