@@ -17,7 +17,7 @@ import msgspec
 
 from refactorbench.errors import TaskError
 from refactorbench.verification.bench import BenchSpec
-from refactorbench.verification.model import CHUNK, ChunkResult, Plan, VerifierResult
+from refactorbench.verification.model import ChunkResult, Plan, VerifierResult
 
 PROGRESS_S = 1.0
 PR_SET_PDEATHSIG = 1
@@ -82,7 +82,6 @@ def hunt(start: Start, out: IO[bytes]) -> VerifierResult:
     from refactorbench.verification import draw, scope
     from refactorbench.verification.fuzz import FuzzVerifier
 
-    draw.isolate()
     plan = start.plan
     rules, named = scope.load(plan)
     strategy = draw.combined(named)
@@ -90,7 +89,7 @@ def hunt(start: Start, out: IO[bytes]) -> VerifierResult:
         plan,
         start.bench.open(),
         rules,
-        lambda k: draw.draw_chunk(strategy, draw.chunk_seed(plan.seed, plan.verifier, k), min(CHUNK, plan.budget)),
+        lambda k, n: draw.draw_chunk(strategy, draw.chunk_seed(plan.seed, plan.verifier, k), n),
     )
     last = time.monotonic()
 

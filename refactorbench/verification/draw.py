@@ -16,17 +16,30 @@ from hypothesis.strategies import SearchStrategy, one_of
 from refactorbench.errors import TaskError
 from refactorbench.observe.model import Check, encode
 
+try:
+    from hypothesis.internal.conjecture import providers as _engine
+except ImportError:  # until 6.122 they were there
+    from hypothesis.internal.conjecture import data as _engine  # type: ignore[no-redef]
+
+_NO_CONSTANTS = _engine.Constants() if hasattr(_engine, "Constants") else None
 CHUNK_BYTES = 64 << 20  # encoded inputs of one chunk that are kept; what is drawn beyond is left out
 
 
-def isolate() -> None:
-    """Keep Hypothesis from mining constants out of whatever modules this process has loaded: inputs would depend on
-    how the program is installed. Process-wide, so for a process that does nothing else."""
-    from hypothesis.internal.conjecture import providers
+class Independent(_engine.HypothesisProvider):
+    """Draws each input independently of those before it, as a Hypothesis backend.
 
-    empty = getattr(providers, "_local_constants", None)  # older versions mine nothing
-    if empty is not None:
-        providers._get_local_constants = lambda: empty
+    Hypothesis' own generation retries parts of inputs that it drew before, which is meant for tests that are to fail:
+    over 2,000 draws a quarter are duplicates here, at twice the time per distinct input. It would also mine constants
+    out of whatever modules this process has loaded: inputs would depend on how the program is installed.
+    """
+
+    @property
+    def _local_constants(self) -> Any:
+        return _NO_CONSTANTS
+
+
+BACKEND = "refactorbench"
+_engine.AVAILABLE_PROVIDERS[BACKEND] = f"{__name__}.{Independent.__name__}"
 
 
 def chunk_seed(seed: int, verifier: str, k: int) -> int:
@@ -45,8 +58,8 @@ def combined(strategies: list[tuple[str, Any]]) -> SearchStrategy[Check]:
 def draw_chunk(strategy: SearchStrategy[Check], seed: int, n: int) -> tuple[list[Check], int]:
     """Return at most `n` inputs, and how many more were drawn than fit into CHUNK_BYTES.
 
-    Fewer than `n` come from a strategy with few distinct inputs or one that rejects most of what it draws. TaskError
-    when it fails or draws something else than checks.
+    Fewer than `n` come from a strategy that rejects most of what it draws. TaskError when it fails or draws something
+    else than checks.
     """
     checks: list[Check] = []
     state = {"bytes": 0, "left": 0}
@@ -65,6 +78,7 @@ def draw_chunk(strategy: SearchStrategy[Check], seed: int, n: int) -> tuple[list
         database=None,
         deadline=None,
         derandomize=False,
+        backend=BACKEND,
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),
         verbosity=Verbosity.quiet,

@@ -20,6 +20,7 @@ from refactorbench.verification import shrink
 from refactorbench.verification.bench import Bench, Pair
 from refactorbench.verification.confirm import confirm, failure
 from refactorbench.verification.model import (
+    CHUNK,
     Activity,
     ChunkResult,
     Counterexample,
@@ -37,6 +38,7 @@ from refactorbench.verification.model import (
 from refactorbench.verification.scope import Rules, identifies_tree
 
 DIGEST = 8  # bytes of an input's digest that are kept: 20,000 inputs collide once in about 1e11 runs
+CHUNK_LEAST = 50  # inputs drawn at the end of a budget: some may be duplicates or out of scope
 DRY_CHUNKS = 3  # so many chunks on end with hardly a new input: the strategy is exhausted
 DRY_SHARE = 0.01
 # With a submission that fails one run in ten at random, a candidate is upheld once in 1,000: so few candidates are
@@ -44,7 +46,8 @@ DRY_SHARE = 0.01
 UNREPRODUCED_MAX = 4
 LIMIT_COST = 20  # runs that a shrinking step counts for when the submission was killed at a limit
 
-Draw = Callable[[int], tuple[list[Check], int]]  # chunk number -> (inputs, how many more were drawn and left out)
+# chunk number, how many inputs -> (inputs, how many more were drawn and left out)
+Draw = Callable[[int, int], tuple[list[Check], int]]
 
 
 def state(plan: Plan, chunks: Mapping[int, ChunkResult]) -> Ended:
@@ -188,7 +191,8 @@ class _Chunk:
 
     def run(self) -> ChunkResult:
         """Raises HarnessError when a sandbox failed twice on one input, or a confirmation can't be carried out."""
-        checks, beyond = self.hunt._draw(self.k)
+        missing = self.plan.budget - self.executed_before
+        checks, beyond = self.hunt._draw(self.k, min(CHUNK, max(CHUNK_LEAST, missing)))
         looked_at = 0
         for i, check in enumerate(checks):
             if self._over():

@@ -18,16 +18,16 @@ from refactorbench.verification.scope import Rules
 from verification.products import bench, broken, check, faulty, flaky, hang, plan, seen, upper, wrong_on_z
 
 
-def numbered(n: int = 40) -> Draw:
-    """Chunk k: n inputs of which none is like another."""
-    return lambda k: ([check(b"input %d of %d" % (i, k)) for i in range(n)], 0)
+def numbered(size: int = 40) -> Draw:
+    """Chunk k: so many inputs of which none is like another, whatever is asked for."""
+    return lambda k, n: ([check(b"input %d of %d" % (i, k)) for i in range(size)], 0)
 
 
 def holding(*stdin: bytes, at: int = 0) -> Draw:
     """Chunk `at` holds these inputs in the midst of harmless ones."""
 
-    def draw(k: int) -> tuple[list[Check], int]:
-        plain = numbered(10)(k)[0]
+    def draw(k: int, n: int) -> tuple[list[Check], int]:
+        plain = numbered(10)(k, 0)[0]
         return (plain[:5] + [check(s) for s in stdin] + plain[5:], 0) if k == at else (plain, 0)
 
     return draw
@@ -106,8 +106,8 @@ def test_a_smaller_form_that_fails_otherwise_is_not_taken() -> None:
 
 
 def test_denied_and_telling_inputs_are_neither_run_nor_counted_as_run() -> None:
-    def draw(k: int) -> tuple[list[Check], int]:
-        return [*numbered(5)(k)[0], check(b"az"), check(b"", b"/proc/self/exe")], 0
+    def draw(k: int, n: int) -> tuple[list[Check], int]:
+        return [*numbered(5)(k, 0)[0], check(b"az"), check(b"", b"/proc/self/exe")], 0
 
     ran = Ran(draw, bench(wrong_on_z), plan(budget=10), deny={"z": lambda c: b"z" in c.stdin})
     assert ran.result.outcome.passed
@@ -116,19 +116,19 @@ def test_denied_and_telling_inputs_are_neither_run_nor_counted_as_run() -> None:
 
 
 def test_duplicates_are_skipped_within_and_across_chunks() -> None:
-    def draw(k: int) -> tuple[list[Check], int]:
-        inputs = numbered(10)(k)[0]
-        return inputs + inputs[:4] + numbered(10)(0)[0][:3], 0
+    def draw(k: int, n: int) -> tuple[list[Check], int]:
+        inputs = numbered(10)(k, 0)[0]
+        return inputs + inputs[:4] + numbered(10)(0, 0)[0][:3], 0
 
     ran = Ran(draw, p=plan(budget=20))
     assert (ran.a.executed, ran.a.duplicates) == (20, 7)
     other = check(b"input 0 of 0", files=(InputFile(b"f"),))
-    assert Ran(lambda k: ([check(b"input 0 of 0"), other], 0), p=plan(budget=2)).a.executed == 2
+    assert Ran(lambda k, n: ([check(b"input 0 of 0"), other], 0), p=plan(budget=2)).a.executed == 2
 
 
 def test_every_drawn_input_is_accounted_for() -> None:
-    def draw(k: int) -> tuple[list[Check], int]:
-        inputs = numbered(50)(k)[0]
+    def draw(k: int, n: int) -> tuple[list[Check], int]:
+        inputs = numbered(50)(k, 0)[0]
         return [*inputs, *inputs[:3], check(b"z"), check(b"slow")], 7
 
     slow = bench(reference=lambda c: hang() if c.stdin == b"slow" else upper(c))
@@ -140,7 +140,7 @@ def test_every_drawn_input_is_accounted_for() -> None:
 
 
 def test_an_exhausted_strategy_ends_early_and_says_so() -> None:
-    ran = Ran(lambda k: (numbered(7)(0)[0], 0))
+    ran = Ran(lambda k, n: (numbered(7)(0, 0)[0], 0))
     assert (ran.a.ended, ran.a.executed, ran.a.chunks) == ("exhausted", 7, 4)
     assert ran.result.outcome.passed
     assert "exhausted after 7 inputs" in ran.result.outcome.cause
@@ -148,7 +148,7 @@ def test_an_exhausted_strategy_ends_early_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda k: ([], 0), lambda k: ([check(b"z")] * 9, 0), lambda k: ([check(b"slow")], 0)],
+    [lambda k, n: ([], 0), lambda k, n: ([check(b"z")] * 9, 0), lambda k, n: ([check(b"slow")], 0)],
     ids=["nothing drawn", "all denied", "the reference never answers"],
 )
 def test_no_work_is_an_error_of_the_harness_and_no_survival(draw: Draw) -> None:
@@ -185,8 +185,8 @@ def without_clocks(result: VerifierResult) -> bytes:
 
 
 def test_a_hunt_resumed_after_any_chunk_gives_the_same_result() -> None:
-    def draw(k: int) -> tuple[list[Check], int]:
-        return numbered(9)(k)[0] + numbered(9)(k // 2)[0] + ([check(b"--az")] if k == 5 else []), 0
+    def draw(k: int, n: int) -> tuple[list[Check], int]:
+        return numbered(9)(k, 0)[0] + numbered(9)(k // 2, 0)[0] + ([check(b"--az")] if k == 5 else []), 0
 
     whole = Ran(draw, bench(wrong_on_z))
     assert whole.a.ended == "found"
@@ -338,6 +338,20 @@ def test_a_scripted_verifier_stands_in_for_a_real_one() -> None:
             handed: list[int] = []
             assert verifier.hunt(done, lambda c, h=handed: h.append(c.k)) == ran.result  # type: ignore[misc]
             assert (verifier.id, handed) == ("v1", [k for k in ran.new if k not in done])
+
+
+def test_no_more_is_drawn_than_the_budget_lacks() -> None:
+    asked: list[int] = []
+
+    def draw(k: int, n: int) -> tuple[list[Check], int]:
+        asked.append(n)
+        return numbered(n)(k, n)
+
+    assert Ran(draw, p=plan(budget=1120)).a.executed == 1120
+    assert asked == [500, 500, 120]
+    asked.clear()
+    assert Ran(draw, p=plan(budget=3)).a.executed == 3
+    assert asked == [50]
 
 
 def test_open_work_has_no_verdict() -> None:

@@ -118,8 +118,8 @@ from pathlib import Path
 from refactorbench.verification import draw
 from hypothesis import strategies as st
 from refactorbench.observe.model import Check
-if sys.argv[1] == "isolated":
-    draw.isolate()
+if sys.argv[1] == "open":
+    draw.BACKEND = "hypothesis"
 if sys.argv[2]:
     sys.path.insert(0, sys.argv[2])
     import constants
