@@ -46,13 +46,15 @@ def check_named(root: Path, paths: RunPaths, id: str) -> Check | None:
     return next((row.check for row in recording.rows(module) if row.check.id == id), None)
 
 
-def criterion(paths: RunPaths, id: str) -> dict[str, Any] | None:
+def criterion(root: Path, paths: RunPaths, id: str) -> dict[str, Any] | None:
+    loaded = load_task(root, read_json(paths.options, RunOptions).task)
     audit: AuditResult | None = stored(paths, "audit", AuditResult)
     verdict = next((c for c in audit.verdict.criteria if c.id == id), None) if audit else None
     if audit is None or verdict is None:
         return None
     findings = [f for r in audit.docket.reports for f in r.findings if f.id in verdict.findings]
-    covered = {r.eye.value: r.covered for r in audit.docket.reports}
+    eyes = next(c.eyes for c in loaded.criteria.criterion if c.id == id)
+    covered = {r.eye.value: r.covered for r in audit.docket.reports if r.eye in eyes}
     refused = {f: why for f, why in audit.verdict.refused.items() if f in verdict.findings}
     return {"criterion": verdict, "findings": findings, "refused": refused, "covered": covered}
 
@@ -78,7 +80,7 @@ def verifier(paths: RunPaths, id: str) -> dict[str, Any] | None:
 
 def find(root: Path, paths: RunPaths, id: str) -> dict[str, Any]:
     """Return what `id` names in the run; UsageError with a suggestion when nothing has that id."""
-    found = criterion(paths, id) or verifier(paths, id) or check(root, paths, id)
+    found = criterion(root, paths, id) or verifier(paths, id) or check(root, paths, id)
     if found is None:
         result = result_of(paths)
         known = [c.id for c in result.stage1.criteria] if result.stage1 else []

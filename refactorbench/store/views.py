@@ -16,7 +16,7 @@ from refactorbench.result import RunResult
 
 COLUMNS = (
     "run TEXT, task TEXT, task_status TEXT, agent TEXT, panel TEXT, comparable BOOL, status TEXT, cause TEXT, "
-    "graded BOOL, passed1 BOOL, passed2 BOOL, both BOOL, accepted BOOL, blind BOOL, score DOUBLE, low DOUBLE, "
+    "graded BOOL, passed1 BOOL, passed2 BOOL, passed_both BOOL, accepted BOOL, blind BOOL, score DOUBLE, low DOUBLE, "
     "high DOUBLE, without_vote INT, criteria INT, checks INT, checks_passed INT, survived INT, verifiers INT"
 )
 
@@ -86,7 +86,7 @@ class Funnel(msgspec.Struct, frozen=True):
 def funnels(db: duckdb.DuckDBPyConnection) -> list[Funnel]:
     rows = db.execute(
         "SELECT panel, count(*), count(*) FILTER (NOT graded), count(*) FILTER (passed1), count(*) FILTER (passed2), "
-        "count(*) FILTER (both), count(*) FILTER (accepted), count(*) FILTER (blind), avg(score) FROM runs "
+        "count(*) FILTER (passed_both), count(*) FILTER (accepted), count(*) FILTER (blind), avg(score) FROM runs "
         "GROUP BY panel ORDER BY panel"
     ).fetchall()
     return [Funnel(*r) for r in rows]
