@@ -27,7 +27,7 @@ from refactorbench.audit.docket import (
 )
 from refactorbench.audit.kinds import KINDS
 from refactorbench.audit.verdict import Opened
-from refactorbench.audit.witnesses import decode, runtime, source
+from refactorbench.audit.witnesses import runtime, source, steps
 from refactorbench.audit.witnesses.state_a import StateA
 from refactorbench.build.trace import line_text
 from refactorbench.catalog.models import LoadedTask
@@ -132,7 +132,7 @@ def read_inside(root: Path, path: str) -> bytes:
     with os.fdopen(file, "rb") as f:
         if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
             raise Refused(f"{path!r} is no regular file")
-        return f.read(decode.Bounds().layer)
+        return f.read(steps.MOST)
 
 
 def open_text(root: Path, anchor: TextAnchor) -> None:
@@ -152,8 +152,8 @@ def open_text(root: Path, anchor: TextAnchor) -> None:
 def open_bytes(root: Path, anchor: BytesAnchor) -> bytes:
     """Do the decode steps again and return the decoded layer. Refused unless the piece has the digest."""
     try:
-        layer = decode.apply(anchor.decode, read_inside(root, anchor.path))
-    except decode.DecodeError as e:
+        layer = steps.apply(anchor.decode, read_inside(root, anchor.path))
+    except steps.DecodeError as e:
         raise Refused(f"{anchor.path} doesn't decode as said: {e}") from e
     piece = layer[anchor.offset : anchor.offset + anchor.size] if anchor.offset >= 0 else b""
     if not piece or len(piece) != anchor.size or hashlib.sha256(piece).hexdigest() != anchor.sha256:

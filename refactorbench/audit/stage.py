@@ -104,6 +104,6 @@ def audit(
 
 
 def write(folder: Path, result: AuditResult) -> None:
-    """Leave docket.json (with the votes) and verdict.json in `folder`."""
-    write_json(folder / "docket.json", {"docket": result.docket, "votes": result.votes})
+    """Leave docket.json and verdict.json in `folder`."""
+    write_json(folder / "docket.json", result.docket)
     write_json(folder / "verdict.json", result.verdict)

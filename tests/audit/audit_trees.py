@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from refactorbench.audit.docket import Eye
 from refactorbench.catalog.models import (
     Briefs,
     Criteria,
@@ -161,7 +162,7 @@ int main(void)
    return failed;
 }
 """
-BUILDS = Criterion("builds", "builds", "?", ("build",), (), special="builds")  # type: ignore[arg-type]
+BUILDS = Criterion("builds", "builds", "?", (Eye.BUILD,), (), special="builds")
 
 
 def make_task(**changes: object) -> Task:

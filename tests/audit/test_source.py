@@ -22,7 +22,7 @@ import pytest
 
 from refactorbench.audit.docket import EyeReport, Strength
 from refactorbench.audit.ground import Evidence, why_refused
-from refactorbench.audit.witnesses import decode, source
+from refactorbench.audit.witnesses import content, decode, source
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc makes the machine code that is hidden here")
 
@@ -99,8 +99,8 @@ WAYS_TO_KEEP: dict[str, Callable[[], dict[str, str | bytes]]] = {
     "after a zero byte": lambda: {"old.dat": "\0" + trees.PACK_C},
     "between binary data": lambda: {"a.dat": bytes(range(256)) * 9 + trees.PACK_C.encode() + bytes(range(256)) * 9},
     "in wide characters": lambda: {"old.dat": trees.PACK_C.encode("utf-16-le")},
-    "xor-ed": lambda: {"old.dat": decode.xor(trees.PACK_C.encode(), b"\x99")},
-    "xor-ed with a word": lambda: {"old.dat": decode.xor(trees.PACK_C.encode(), b"L0ng&r key\xf0")},
+    "xor-ed": lambda: {"old.dat": content.xor(trees.PACK_C.encode(), b"\x99")},
+    "xor-ed with a word": lambda: {"old.dat": content.xor(trees.PACK_C.encode(), b"L0ng&r key\xf0")},
     "in a dependency folder": lambda: {"node_modules/x/index.js": trees.PACK_C},
     "in a hidden folder": lambda: {".cache/blob": trees.PACK_C + "\n"},
     "compressed": lambda: {"data/a.bin": gzip.compress(trees.PACK_C.encode() + b"\n")},
@@ -121,8 +121,8 @@ def escaped(text: str) -> str:
 def zipped(files: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
-        for name, content in files.items():
-            z.writestr(name, content)
+        for name, body in files.items():
+            z.writestr(name, body)
     return out.getvalue()
 
 
@@ -134,10 +134,10 @@ def deflated(data: bytes) -> bytes:
 def tarred(files: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as t:
-        for name, content in files.items():
+        for name, body in files.items():
             info = tarfile.TarInfo(name)
-            info.size = len(content)
-            t.addfile(info, io.BytesIO(content))
+            info.size = len(body)
+            t.addfile(info, io.BytesIO(body))
     return out.getvalue()
 
 
@@ -226,11 +226,11 @@ WAYS_TO_HIDE: dict[str, Callable[[bytes], tuple[str, str | bytes]]] = {
     "bare deflate": lambda d: ("assets/data", deflated(d)),
     "zip": lambda d: ("assets/data", zipped({"a": b"x", "b": d})),
     "tar": lambda d: ("assets/data", tarred({"a": b"x", "b": d})),
-    "xor one byte": lambda d: ("assets/data", b"abc" + decode.xor(d, b"\x5a")),
-    "xor 7 bytes": lambda d: ("assets/data", b"abc" + decode.xor(d, b"sEcret!")),
-    "xor 16 bytes": lambda d: ("assets/data", b"abcde" + decode.xor(d, random.Random(5).randbytes(16))),
+    "xor one byte": lambda d: ("assets/data", b"abc" + content.xor(d, b"\x5a")),
+    "xor 7 bytes": lambda d: ("assets/data", b"abc" + content.xor(d, b"sEcret!")),
+    "xor 16 bytes": lambda d: ("assets/data", b"abcde" + content.xor(d, random.Random(5).randbytes(16))),
     "reversed": lambda d: ("assets/data", d[::-1]),
-    "xor, then gzip": lambda d: ("assets/data", gzip.compress(decode.xor(d, b"\x01\x99\x37"))),
+    "xor, then gzip": lambda d: ("assets/data", gzip.compress(content.xor(d, b"\x01\x99\x37"))),
     "base64 string": lambda d: ("src/d.rs", f'const D: &str = "{base64.b64encode(d).decode()}";'),
     "base64 in lines": lambda d: ("src/d.rs", f'const D: &str = "{base64.encodebytes(d).decode()}";'),
     "base64 in pieces": lambda d: (
@@ -246,7 +246,7 @@ WAYS_TO_HIDE: dict[str, Callable[[bytes], tuple[str, str | bytes]]] = {
     ),
     "long words": lambda d: ("src/d.rs", f"static D: [u64; 9] = [{words(d, 'little')}];"),
     "long words, other order": lambda d: ("src/d.rs", f"static D: [u64; 9] = [{words(d, 'big')}];"),
-    "xor-ed bytes": lambda d: ("src/d.rs", f"static D: [u8; 9] = [{ints(decode.xor(d, b'key'))}];"),
+    "xor-ed bytes": lambda d: ("src/d.rs", f"static D: [u8; 9] = [{ints(content.xor(d, b'key'))}];"),
     "assembler data": lambda d: ("src/d.rs", 'global_asm!("' + "".join(f".byte {x}\n" for x in d) + '");'),
 }  # fmt: skip
 
@@ -257,8 +257,8 @@ WAYS_TO_HIDE: dict[str, Callable[[bytes], tuple[str, str | bytes]]] = {
 def test_code_is_found_however_it_is_wrapped(
     way: str, what: str, tree: Path, state_a: Path, code: dict[str, bytes]
 ) -> None:
-    name, content = WAYS_TO_HIDE[way](code[what])
-    trees.lay(tree, {name: content})
+    name, body = WAYS_TO_HIDE[way](code[what])
+    trees.lay(tree, {name: body})
     assert kinds(look(tree, state_a)) == {"binary-code"}
     # the same file, taken in by nobody, can't reach the product
     unread = look(tree, state_a, reads=set())
@@ -268,18 +268,18 @@ def test_code_is_found_however_it_is_wrapped(
 def test_noise_in_the_same_wrappings_is_no_code(tree: Path, state_a: Path) -> None:
     noise = random.Random(3).randbytes(3000)
     for way, wrap in WAYS_TO_HIDE.items():
-        name, content = wrap(b"\x7fELF" + noise)
-        trees.lay(tree, {f"{way}/{name}": content})
+        name, body = wrap(b"\x7fELF" + noise)
+        trees.lay(tree, {f"{way}/{name}": body})
     assert kinds(look(tree, state_a)) == set()
 
 
 def test_other_code_forms(tree: Path, state_a: Path) -> None:
     wasm = b"\0asm\1\0\0\0" + b"\x01\x04\x01\x60\x00\x00" + b"\x03\x02\x01\x00" + b"\x0a\x04\x01\x02\x00\x0b"
     pyc = (3495).to_bytes(2, "little") + b"\r\n" + bytes(12) + b"\xe3" + bytes(80)
-    for name, content in (("a.wasm", wasm), ("b.pyc", pyc)):
-        trees.lay(tree, {name: content})
+    for name, body in (("a.wasm", wasm), ("b.pyc", pyc)):
+        trees.lay(tree, {name: body})
         assert kinds(look(tree, state_a)) == {"binary-code"}, name
-        trees.lay(tree, {name: content[:9] + b"\xff" * len(content)})
+        trees.lay(tree, {name: body[:9] + b"\xff" * len(body)})
         assert kinds(look(tree, state_a)) == set(), name
         (tree / name).unlink()
 
@@ -290,13 +290,13 @@ def test_compiled_assembly(tree: Path, state_a: Path, code: dict[str, bytes]) ->
     bare = re.sub(r"(?m)^\s*\.(?:ident|cfi_\w+|type|size|file|section).*\n|\.LF[BE]\d+:\n", "", text)
     literal = text.replace("\\", "\\\\").replace('"', '\\"')
     lines = ",\n".join('"' + x.replace("\\", "\\\\").replace('"', '\\"') + '"' for x in text.split("\n"))
-    for name, content in (
+    for name, body in (
         ("src/pack.s", text),
         ("src/pack.txt", bare),
         ("src/a.rs", f'use std::arch::global_asm;\nfn f() {{}}\nglobal_asm!("{literal}", options(att_syntax));\n'),
         ("src/a.rs", f"fn f() {{}}\nglobal_asm!({lines}, options(att_syntax));\n"),
     ):
-        trees.lay(tree, {name: content})
+        trees.lay(tree, {name: body})
         assert kinds(look(tree, state_a)) == {"compiled-assembly"}, name
         assert kinds(look(tree, state_a, reads=set())) == set(), name
         (tree / name).unlink()
@@ -323,8 +323,8 @@ def recorded(n: int) -> list[bytes]:
 @pytest.mark.parametrize("wrap", ["bytes", "base64 string", "gzip", "escapes", "openly", "zip"])
 def test_stored_answers(wrap: str, tree: Path, state_a: Path) -> None:
     answers = recorded(300)
-    name, content = WAYS_TO_HIDE[wrap](b"--".join(answers[100:140]))
-    trees.lay(tree, {name: content})
+    name, body = WAYS_TO_HIDE[wrap](b"--".join(answers[100:140]))
+    trees.lay(tree, {name: body})
     assert "recorded-answers" in kinds(look(tree, state_a, answers=answers))
     assert "recorded-answers" not in kinds(look(tree, state_a, answers=recorded(400)[300:]))
     assert "recorded-answers" not in kinds(look(tree, state_a, reads=set(), answers=answers))

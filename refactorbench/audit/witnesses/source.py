@@ -17,7 +17,7 @@ import msgspec
 
 from refactorbench.audit.docket import BytesAnchor, Eye, EyeReport, Finding, StatAnchor, TextAnchor
 from refactorbench.audit.kinds import SOURCE_KINDS
-from refactorbench.audit.witnesses import answers, binaries, decode, languages, texts
+from refactorbench.audit.witnesses import answers, binaries, content, decode, languages, texts
 from refactorbench.audit.witnesses.fingerprints import Match
 from refactorbench.audit.witnesses.state_a import FEWEST_TABLE, StateA, regular_files
 from refactorbench.catalog.models import LoadedTask
@@ -179,7 +179,7 @@ class _File:
         opaque: list[decode.Layer] = []
         for layer in decoder.layers(self.data):
             self.look_.counts["layers"] += 1
-            text = decode.is_text(layer.data)
+            text = content.is_text(layer.data)
             if not text and self._opaque(layer):
                 opaque.append(layer)
             self._code(layer)
@@ -210,7 +210,7 @@ class _File:
     def _opaque(self, layer: decode.Layer) -> bool:
         numbers = any(s.startswith("ints") for s in layer.steps)
         fewest = OPAQUE_TABLE_BYTES if numbers else OPAQUE_BYTES
-        return len(layer.data) >= fewest and decode.entropy(layer.data) > OPAQUE_BITS
+        return len(layer.data) >= fewest and content.entropy(layer.data) > OPAQUE_BITS
 
     def _code(self, layer: decode.Layer) -> None:
         code = binaries.find_byte_code(layer.data)
@@ -260,7 +260,7 @@ class _File:
 
     def _plain(self) -> None:
         """What matters only in the file as it stands."""
-        if not decode.is_text(self.data):
+        if not content.is_text(self.data):
             return
         if texts.is_build_file(self.path) and (fetch := next(texts.fetches(self.path, self.data), None)):
             self.say("network-fetch", self._line(fetch.start()), f"{self.path} asks for {_show(fetch[0])}")
@@ -270,7 +270,7 @@ class _File:
             self.say("inline-assembly", self._line(assembly.start()), f"{self.path} holds inline assembly")
         elif not target and languages.instruction_lines(self.data) >= languages.FEWEST_INSTRUCTIONS:
             self.say("inline-assembly", self._line(0), f"{self.path} is assembly text")
-        for offset, _, numbers in decode.int_lists(self.data) if self.look_.known.tables else ():
+        for offset, _, numbers in content.int_lists(self.data) if self.look_.known.tables else ():
             if len(numbers) >= FEWEST_TABLE and (origin := self.look_.known.tables.get(hash(tuple(numbers)))):
                 self.say("copied-table", self._line(offset), f"{self.path} holds a table of State A's {origin}")
 
@@ -283,7 +283,7 @@ class _File:
 def confirms(kind: str, anchor: BytesAnchor, layer: bytes, known: StateA, reads: set[str] | None) -> bool:
     """Look again, for whoever re-opens a PROOF: is what `kind` says true of the decoded `layer` at `anchor`?"""
     read = reads is not None and anchor.path in reads
-    functions = languages.c_functions(layer) if decode.is_text(layer) else []
+    functions = languages.c_functions(layer) if content.is_text(layer) else []
     if kind == "source-remains":
         return hashlib.sha256(layer).hexdigest() in known.sources or known.fingerprints.match(functions) is not None
     if kind == "binary-code":
@@ -319,7 +319,7 @@ def migration_figures(root: Path, known: StateA) -> tuple[int, int, int]:
         digest = hashlib.sha256(data).hexdigest()
         if digest in known.sources:
             left.add(known.sources[digest])
-        elif digest not in known.files and decode.is_text(data):
+        elif digest not in known.files and content.is_text(data):
             target += languages.defines(known.task.to_stack, data) is not False
     return target, len(left), len(set(known.sources.values()))
 

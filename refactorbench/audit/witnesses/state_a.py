@@ -9,11 +9,12 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from refactorbench.audit.witnesses import answers, decode, languages
+from refactorbench.audit.witnesses import answers, content, decode, languages
 from refactorbench.audit.witnesses.fingerprints import Fingerprints
 from refactorbench.catalog.models import Task
 from refactorbench.hashing import walk
 
+FEWEST_SOURCE = 64  # bytes of an old source that is told by its digest: less can be equal by chance
 FEWEST_TABLE = 64  # numbers in a table that is worth recognising
 
 
@@ -43,15 +44,15 @@ class StateA:
             kept = any(fnmatch.fnmatchcase(path, glob) for glob in task.old_stack.kept)
             if kept:
                 self.kept.add(digest)
-            text = decode.is_text(data)
+            text = content.is_text(data)
             found = languages.c_functions(data) if text else []
             if kept:
                 spared += found
-            elif data and (found or path.endswith(task.old_stack.source_suffixes)):
+            elif len(data) >= FEWEST_SOURCE and (found or path.endswith(task.old_stack.source_suffixes)):
                 self.sources[digest] = path
                 functions += [(path, f) for f in found]
-            if text:
-                for _, _, numbers in decode.int_lists(data):
+            if text and (found or path.endswith(task.old_stack.source_suffixes)):
+                for _, _, numbers in content.int_lists(data):
                     if len(numbers) >= FEWEST_TABLE:
                         self.tables.setdefault(hash(tuple(numbers)), path)
             if self.index.answers:
@@ -62,7 +63,7 @@ class StateA:
         """What State A's own tree says, in messages or in packed samples, is nobody's recorded answer."""
         self.index.forget(data)
         if text:
-            self.index.forget(b"".join(decode.literals(data)))
+            self.index.forget(b"".join(content.literals(data)))
             return
         decoder = decode.Decoder(decode.Bounds())
         for steps in decoder.archives(data):
