@@ -145,10 +145,6 @@ class Recording(msgspec.Struct, frozen=True):
     def ids(self, module: str) -> Iterator[str]:
         return (id_ for id_, _ in self.fingerprints(module))
 
-    def digest(self) -> str:
-        """sha256 of the manifest's content: names the recording, its files included."""
-        return hashlib.sha256(msgspec.json.encode(self.manifest, order="sorted")).hexdigest()
-
 
 def _fetch(db: Any, path: Path, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
     try:
