@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from refactorbench.observe.model import Check
 
+from . import bitstream as bs
 from . import payloads
 from .common import BZIP2, DATA_STDINS, Module, file, run
 from .source import Source, chance
@@ -22,7 +23,7 @@ def _levels_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         "noise": payloads.noise(2, 700),
         "run": payloads.run(66, 5000),
         "sorted": payloads.mutated(3, 14_000),
-        "blocks": payloads.fibonacci(0x6261, 130_000),
+        "blocks": payloads.mutated(4, 230_000),
     }
     for name, data in contents.items():
         for level in range(1, 10):
@@ -47,9 +48,9 @@ def _edges() -> Iterator[tuple[str, bytes]]:
     for n in (1, 2, 3, 4, 5, 6, 7, 250, 251, 252, 253, 254, 255, 256, 257, 258, 259, 260, 261, 509, 510, 511, 512, 516):
         yield f"run-{n}", b"x" * n
         yield f"run-{n}-then", b"a" + b"\xff" * n + b"b"
-    for n in (199, 200, 599, 600, 1199, 1200, 2399, 2400):  # thresholds of the number of code tables, in symbols
-        for offset in (-2, -1, 0):
-            yield f"symbols-{n}{offset:+}", payloads.few_symbols(n, n + offset)
+    for n in (200, 600, 1200, 2400):  # symbols after the second stage: thresholds of the number of code tables
+        for target in (n - 1, n, n + 1):
+            yield f"symbols-{target}", _with_symbols(target)
     for n in (49, 50, 51, 99, 100, 101, 149, 150, 151):  # around groups of symbols
         yield f"groups-{n}", payloads.noise(n, n)
     for n in (9_998, 9_999, 10_000, 10_001, 10_034):  # where the sort changes its algorithm
@@ -67,8 +68,26 @@ def _edges() -> Iterator[tuple[str, bytes]]:
         yield f"single-{symbol}", bytes([symbol])
         yield f"constant-{symbol}", bytes([symbol]) * 3000
     yield "megabyte-zeros", bytes(1_000_000)
-    yield "long-fibonacci", payloads.fibonacci(0x4241, 210_000)
-    yield "long-codes", b"".join(bytes([i]) * 0 + bytes([i, 255 - i]) * (1 << max(0, 11 - i)) for i in range(24))
+    yield "long-fibonacci", payloads.fibonacci(0x4241, 110_000)
+    for n, symbols in (
+        (120_000, 26),
+        (160_000, 26),
+        (160_000, 32),
+    ):  # codes longer than is allowed, so weights are scaled
+        yield f"long-codes-{n}-{symbols}", payloads.steep(0, n, symbols)
+
+
+def _with_symbols(target: int) -> bytes:
+    """Content that is `target` symbols, the end symbol included, when it gets to the coding tables."""
+    size = target
+    for _ in range(40):
+        data = random.Random(target).randbytes(size)
+        coded = bs.run_coded(data)
+        short = target - len(bs.moved_to_front(bs.rotated(coded)[0], sorted(set(coded))))
+        if not short:
+            return data
+        size += short
+    raise AssertionError(f"no content of {target} symbols was found")
 
 
 def _shapes_table(rng: random.Random) -> Iterator[tuple[str, Check]]:

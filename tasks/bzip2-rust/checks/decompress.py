@@ -45,6 +45,7 @@ def _tables() -> Iterator[tuple[str, bytes]]:
     yield "no-block-level-1", bs.stream([], level=1)
     for count in (2, 3, 7):
         yield f"blocks-{count}", bs.stream([Block(TEXT[: 20 * i + 5], randomised=i & 1) for i in range(count)], level=1)
+    yield "many-far-moves", bs.compressed(random.Random(9).randbytes(9000))
     yield "tiny-blocks", bs.stream([Block(bytes([65 + i])) for i in range(26)], level=4)
     yield "open-code", bs.stream([Block(TEXT, tables=[[n + 1 for n in flat]] * 2)])
 

@@ -46,7 +46,7 @@ def _stream_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         yield f"finish-then-more-{n}", stream(f"ci:2:0:0 c:2:{n}:5 c:2:=:{n} C:2:=:9 ce", DATA)
         yield f"window-{n}", stream(f"di:0:0 d:{n}:0 d:{n}:{n} d:9999:{n} D:3:3 de", PACKED)
         yield f"no-room-{n}", stream(f"ci:1:0:0 c:0:{n}:0 c:2:{n}:0 c:2:=:0 C:2:=:1 ce", DATA)
-    big = payloads.fibonacci(0x4B41, 120_000)
+    big = payloads.mutated(7, 120_000)
     for i, o in ((120_000, 17), (999, 120_000), (99_980, 99), (99_981, 3000), (99_982, 1)):
         yield f"blocks-{i}-{o}", stream(f"ci:1:0:0 C:0:{i}:{o} C:2:0:{o} ce", big)
         yield f"unblocks-{i}-{o}", stream(f"di:0:0 D:{i}:{o} de", bs.compressed(big, 1))

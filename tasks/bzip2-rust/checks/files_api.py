@@ -136,6 +136,14 @@ def _stdio_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
             f"reader-{verbosity}-{small}-{unused}",
             stdio(f"ro:in.bz2:{verbosity}:{small}:{unused} r:10 tell R:700 unused rc", files=packed),
         )
+    big = payloads.mutated(8, 230_000)
+    for ops in (
+        "W:50000 err wc:0 tell",
+        "unbuffered W:230000 tell wc64:0",
+        "unbuffered break W:99000 err wc:0",
+        "break W:1000 wc64:1",
+    ):
+        yield "large-" + ops.replace(" ", "-"), stdio("wo:out:1:0:0 " + ops, big)
     for tail in (b"", b"x", b"tail of text", PACKED, SMALL + SMALL, b"\0" * 6000, payloads.noise(3, 1500) * 5):
         label = f"{len(tail)}-{tail[:2].hex()}"
         yield (
@@ -174,6 +182,15 @@ def _stdio_errors(packed: tuple[InputFile, ...]) -> Iterator[tuple[str, Check]]:
         "wo:out:1:0:0 break w:0:500 err wc:0",
         "ro:in.bz2:0:0:0 break r:50 err rc",
         "wo:out:1:0:0 w:0:500 break wc:0",
+        "wo:out:1:0:0 unbuffered w:0:500 break wc:0",
+        "wo:out:1:0:0 break poke w:0:500 err wc64:0",
+        "wo:out:1:0:0 break poke again:w:1 again:r:0 wc:1",
+        "ro:in.bz2:0:0:0 break poke r:50 err rc",
+        "ro:in.bz2:0:0:0 break poke again:r:1 again:w:9 rc",
+        "ro:in.bz2:0:0:0 unbuffered r:50 tell break r:9000 err rc",
+        "ro:in.bz2:0:0:0 poke poke r:50 err rc",
+        "dopen:out:w1 z:0:500 break close",
+        "dopen:in.bz2:r break y:50 err close",
         "wo:out:1:0:0 w:0:500 break wc64:1",
         "noerr wo:out:1:0:0 noerr w:0:9 noerr wc:0",
         "noerr ro:in.bz2:0:0:0 noerr r:9 noerr rc",

@@ -194,6 +194,20 @@ def _folders() -> Iterator[tuple[str, Check]]:
     for name in (b"d/x", b"./d/x", b"d//x", b"d/../d/x", b"d", b"d/", b"d/x/", b"x/d", b"d/y.bz2/", b".", b".."):
         yield f"path-{name.decode()}", run(BZIP2, b"-v", name, files=inside)
         yield f"path-d-{name.decode()}", run(BUNZIP2, b"-v", name, files=inside)
+    for mode in (0o000, 0o200, 0o333, 0o111):
+        yield f"unreadable-z-{mode:o}", run(BZIP2, b"m", files=[file(b"m", DATA, mode)])
+        yield f"unreadable-d-{mode:o}", run(BUNZIP2, b"-f", b"m.bz2", files=[file(b"m.bz2", PACKED, mode)])
+        yield (
+            f"unreadable-output-{mode:o}",
+            run(BZIP2, b"m", files=[file(b"m", DATA), file(b"m.bz2", b"in the way", mode)]),
+        )
+    for mode in (0o555, 0o333, 0o666, 0o444, 0o000, 0o111):
+        closed = [folder(b"d", mode), *inside[1:]]
+        yield f"folder-z-{mode:o}", run(BZIP2, b"d/x", files=closed)
+        yield f"folder-f-{mode:o}", run(BZIP2, b"-f", b"d/x", files=closed)
+        yield f"folder-d-{mode:o}", run(BUNZIP2, b"d/y.bz2", files=closed)
+        yield f"folder-c-{mode:o}", run(BZCAT, b"d/y.bz2", files=closed)
+        yield f"folder-itself-{mode:o}", run(BZIP2, b"d", files=closed)
     yield "inside-d", run(BUNZIP2, b"d/y.bz2", files=inside)
     yield "cat-folder", run(BZCAT, b"d", b"d/y.bz2", files=inside)
 

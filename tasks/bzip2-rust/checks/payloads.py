@@ -101,6 +101,11 @@ def skewed(seed: int, size: int) -> bytes:
     return bytes(out)
 
 
+def steep(seed: int, size: int, symbols: int) -> bytes:
+    """Frequencies that fall by 1.7 from byte to byte: the deepest code trees. Hardly compressible."""
+    return bytes(random.Random(seed).choices(range(symbols), [1.7**-i for i in range(symbols)], k=size))
+
+
 SHAPES: dict[str, Callable[[int, int], bytes]] = {
     "text": text,
     "run": run,

@@ -128,11 +128,17 @@ def _names() -> Iterator[tuple[str, Check]]:
         yield f"argv0-{len(argv0)}-run", run(RECOVER, b"f.bz2", files=[file(b"f.bz2", data)], name=argv0)
     for n in (1979, 1980, 1981, 3000):
         yield f"long-{n}", run(RECOVER, b"n" * n)
+    noise = payloads.noise(7, 3000) + payloads.noise(8, 3000)
     there = [file(b"rec00001f.bz2", b"old and longer than what comes" * 20, 0o600), file(b"rec00002f.bz2", b"", 0o755)]
     yield "outputs-there", _on(data, b"f.bz2", *there)
     yield "output-read-only", _on(data, b"f.bz2", file(b"rec00001f.bz2", b"old", 0o444))
     yield "output-is-folder", _on(data, b"f.bz2", folder(b"rec00002f.bz2"))
     yield "output-is-link", _on(data, b"f.bz2", link(b"rec00001f.bz2", b"elsewhere"))
+    yield "output-is-full", _on(data, b"f.bz2", link(b"rec00001f.bz2", b"/dev/full"))
+    yield "second-output-is-full", _on(data, b"f.bz2", link(b"rec00002f.bz2", b"/dev/full"))
+    yield "large-output-is-full", _on(bs.compressed(noise), b"f.bz2", link(b"rec00001f.bz2", b"/dev/full"))
+    yield "input-unreadable", run(RECOVER, b"f.bz2", files=[file(b"f.bz2", data, 0o200)])
+    yield "folder-read-only", run(RECOVER, b"d/f.bz2", files=[folder(b"d", 0o555), file(b"d/f.bz2", data)])
     yield "output-is-input", _on(data, b"f.bz2", link(b"rec00001f.bz2", b"f.bz2"))
 
 

@@ -9,8 +9,10 @@
    unused  next:SMALL                  BZ2_bzReadGetUnused; go on with the stream that follows in the same file
    wc:ABANDON  wc64:ABANDON  rc        BZ2_bzWriteClose, BZ2_bzWriteClose64, BZ2_bzReadClose
    close  flush  err                   BZ2_bzclose, BZ2_bzflush, BZ2_bzerror
-   tell  fclose                        of the file below
+   tell  fclose  poke                  of the file below: ftell, fclose, fgetc
+   unbuffered                          the file below gets no buffer; before its first use only
    break                               the file below can neither be read nor written from now on
+   again:w:LEVEL  again:r:SMALL        another BZ2_bzWriteOpen, BZ2_bzReadOpen on the file below
    noerr                               the next call gets NULL for its error
    null:FN                             FN without a file
 
@@ -31,7 +33,7 @@ static byte *data, *total;
 static size_t data_len, total_len, total_room;
 static FILE *file;
 static BZFILE *bz;
-static int err, quiet, writing, failed;
+static int err, quiet, writing, failed, below = -1;
 
 static u64 fnv(u64 h, const void *p, size_t n) {
     const byte *b = p;
@@ -78,6 +80,7 @@ static void opens(char **p) {
     if (!strcmp(p[0], "dopen")) {
         fd = strcmp(p[1], "-1") ? open(p[1], strchr(p[2], 'w') ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0644) : -1;
         bz = BZ2_bzdopen(fd, path_of(p[2]));
+        below = bz ? fd : -1;
         printf("dopen %s\n", bz ? "ok" : "NULL");
         return;
     }
@@ -187,15 +190,23 @@ static void closes(char **p) {
     }
     /* After its end, right or with an error of the file, a handle may not be used any more. */
     if (right && (whole || unknown || err == BZ_OK || err <= BZ_MEM_ERROR)) bz = NULL;
-    if (whole) file = NULL;
+    if (whole) file = NULL, below = -1;
 }
 
 static void breaks(void) {
     /* A directory's descriptor can neither be read nor written. */
     int fd = open(".", O_RDONLY);
-    if (file) dup2(fd, fileno(file));
+    if (file || below >= 0) dup2(fd, file ? fileno(file) : below);
     close(fd);
     printf("broken\n");
+}
+
+static void again(char **p) {
+    BZFILE *second = *p[1] == 'w' ? BZ2_bzWriteOpen(error_at(), file, atoi(p[2]), 0, 0)
+                                  : BZ2_bzReadOpen(error_at(), file, 0, atoi(p[2]), NULL, 0);
+    printf("again %s %d\n", second ? "ok" : "NULL", err);
+    if (second && *p[1] == 'w') BZ2_bzWriteClose(NULL, second, 1, NULL, NULL);
+    if (second && *p[1] != 'w') BZ2_bzReadClose(NULL, second);
 }
 
 static void nothing(const char *fn) {
@@ -235,6 +246,9 @@ static void perform(char *op) {
         if (file && !bz) printf("fclose %d\n", fclose(file));
         if (!bz) file = NULL;
     } else if (!strcmp(op, "break")) breaks();
+    else if (!strcmp(op, "again")) again(p);
+    else if (!strcmp(op, "poke")) printf("poke %d\n", file ? fgetc(file) : -2);
+    else if (!strcmp(op, "unbuffered")) printf("unbuffered %d\n", file ? setvbuf(file, NULL, _IONBF, 0) : -2);
     else if (!bz) printf("%s: no file\n", op);
     else if (!strcmp(op, "w") || !strcmp(op, "W") || !strcmp(op, "z")) writes(p);
     else if (!strcmp(op, "r") || !strcmp(op, "R") || !strcmp(op, "y") || !strcmp(op, "Y")) reads(p);
