@@ -58,12 +58,12 @@ class BubblewrapSandbox:
                 self._userns = b"usage: launch" in done.stderr
             return self._userns
 
-    def enter(self, scope: CgroupScope | WatchedScope, trace: Path | None) -> list[str]:
+    def enter(self, scope: CgroupScope | WatchedScope, trace: Path | None, refusals: bool = False) -> list[str]:
         """A sandbox's first words: join the scope's cgroups, as root an own user namespace, the tracer, bwrap."""
         words = [str(self.launch), "enter", *(["-u"] if self.root and self.own_namespace() else [])]
         for join in scope.joins:
             words += ["-c", str(join)]
-        words += ["--", *(strace_words(trace) if trace is not None else [])]
+        words += ["--", *(strace_words(trace, refusals) if trace is not None else [])]
         return [*words, self.bwrap, *self.namespaces(), "--json-status-fd", "{info}", "--proc", "/proc"]
 
     def namespaces(self) -> list[str]:

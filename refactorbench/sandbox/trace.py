@@ -22,9 +22,11 @@ CALLS = (
 MARK = b' chdir("/.check/'
 
 
-def strace_words(trace: Path) -> list[str]:
-    """The tracer stays outside the sandbox; --seccomp-bpf lets calls that aren't traced run at full speed."""
-    options = ["-f", "--seccomp-bpf", "-qq", "-y", "--decode-pids=pidns", "-e", f"trace={CALLS}", "-e", "signal=none"]
+def strace_words(trace: Path, refusals: bool) -> list[str]:
+    """The tracer stays outside the sandbox; --seccomp-bpf lets calls that aren't traced run at full speed, but a call
+    that the sandbox's own filter refuses is then never seen: with `refusals` the tracer does without."""
+    options = ["-f", *([] if refusals else ["--seccomp-bpf"]), "-qq", "-y", "--decode-pids=pidns"]
+    options += ["-e", f"trace={CALLS}", "-e", "signal=none"]
     return [need("strace", "strace"), *options, "-s", "4096", "-o", str(trace), "--"]
 
 

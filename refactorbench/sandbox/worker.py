@@ -120,7 +120,7 @@ class BubblewrapWorker:
         request, self._to = os.pipe()
         self._from, response = os.pipe()
         try:
-            words = worker_words(sandbox, spec, not self._watched, sandbox.enter(scope, spec.trace))
+            words = worker_words(sandbox, spec, not self._watched, sandbox.enter(scope, spec.trace, refusals=True))
             self._process = SandboxProcess(words, scope, request, response, self._stderr)
         except BaseException:
             os.close(self._to)

@@ -1,4 +1,4 @@
-"""Traces written by hand, line by line as strace writes them, and a real one where strace is installed."""
+"""Traces written by hand, line by line as strace writes them, and the sandbox's own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from refactorbench.audit.docket import EyeReport, StatAnchor, Strength, TraceAnc
 from refactorbench.audit.ground import Evidence, why_refused
 from refactorbench.audit.witnesses import runtime
 from refactorbench.errors import HarnessError
+from refactorbench.observe.model import Check
+from refactorbench.observe.spec import find_library
+from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
+from refactorbench.sandbox.protocol import Limits, WorkerSpec
 
 WORKER, PROGRAM, CHILD = 10, 21, 22
 NO = "= -1 ENOENT (No such file or directory)"
@@ -174,24 +178,49 @@ def test_memorised_answers(tmp_path: Path) -> None:
     assert look(product, reference, (0, 3000, 0, 200)).findings == ()
 
 
-@pytest.mark.skipif(not (shutil.which("strace") and shutil.which("gcc")), reason="strace and gcc make a real trace")
-def test_a_real_trace_of_a_shared_program_has_only_what_it_did(tmp_path: Path) -> None:
-    source = tmp_path / "p.c"
-    source.write_text(
-        "#include <unistd.h>\n#include <fcntl.h>\n"
-        'int main(int n, char **v) { open("/etc/hostname", O_RDONLY);'
-        ' if (n > 1) execl("/nowhere/bzip2", "bzip2", (char *)0); return 0; }\n'
-    )
-    program = tmp_path / "p"
-    subprocess.run(["gcc", "-O1", str(source), "-o", str(program)], check=True)
+def test_debug_files_beside_libraries_are_no_libraries(tmp_path: Path) -> None:
+    calls = [(PROGRAM, f'{AT}"/lib/x86_64-linux-gnu/libc.so.6.dwp", O_RDONLY) {NO}'),
+             (PROGRAM, f'{AT}"/usr/lib/libgcc_s.so.1.debug", O_RDONLY) {NO}')]  # fmt: skip
+    assert look(write(tmp_path / "s", START + calls), write(tmp_path / "a", START)).findings == ()
 
-    def traced(name: str, *args: str) -> Path:
-        out = tmp_path / name
-        argv = ["strace", "-f", "-qq", "-y", "-s", "4096", "-e", "trace=execve,openat,mmap,mprotect", "-o", str(out)]
-        subprocess.run([*argv, str(program), *args], check=True, cwd=tmp_path)
-        out.write_text(f'1 chdir("/.check/m/c0") {NO}\n' + out.read_text())
-        return out
 
-    report = look(traced("s", "x"), traced("a"))
-    assert [f.kind for f in report.findings] == ["runtime-exec"]
-    assert "/nowhere/bzip2" in report.findings[0].why
+def test_an_act_that_is_repeated_is_told_once(tmp_path: Path) -> None:
+    calls = [(PROGRAM, ACTS["a shell"][1])] * 50
+    assert len(look(write(tmp_path / "s", START + calls), write(tmp_path / "a", START)).findings) == 1
+
+
+HONEST = "int main(void) { return 0; }\n"
+DELEGATES = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+int main(int n, char **v)
+{
+   if (n < 2) return 0;
+   system("bzip2 -d");
+   dlopen("libbz2.so.1.0", RTLD_NOW);
+   memfd_create("x", 0);
+   mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+   return 0;
+}
+"""
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("bwrap", "strace", "gcc"))), reason="bwrap, strace and gcc make the trace"
+)
+def test_the_sandboxs_own_traces_show_what_was_refused(tmp_path: Path) -> None:
+    sandbox = BubblewrapSandbox()
+    libraries = tuple(find_library(name) for name in ("ld-linux-x86-64.so.2", "libc.so.6"))
+    for side, text in (("s", DELEGATES), ("a", HONEST)):
+        trees.lay(tmp_path, {f"{side}/bin/none": "", f"{side}.c": text})
+        argv = ["gcc", "-O1", str(tmp_path / f"{side}.c"), "-o", str(tmp_path / side / "bin/pack"), "-ldl"]
+        subprocess.run(argv, check=True)
+        spec = WorkerSpec(tmp_path / side, libraries, Limits(), trace=tmp_path / f"{side}.trace")
+        with sandbox.open_worker(spec) as worker:
+            for n, args in enumerate(((), (b"x",))):
+                assert worker.observe(Check(f"m/c{n}", "m", "process", "bin/pack", (b"pack", *args))).ended == "exit"
+    report = look(tmp_path / "s.trace", tmp_path / "a.trace")
+    assert {f.kind for f in report.findings} == {"runtime-exec", "runtime-foreign-library", "runtime-exec-memory"}
+    assert sum(f.kind == "runtime-exec-memory" for f in report.findings) == 2
+    assert look(tmp_path / "a.trace", tmp_path / "a.trace").findings == ()

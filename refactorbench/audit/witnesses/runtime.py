@@ -31,7 +31,8 @@ _USUAL = ("/product", "/work", "/tmp", "/proc/self", "/proc/thread-self", "/dev"
           "/proc/sys/vm/overcommit_memory", "/sys/fs/cgroup", "/sys/devices/system/cpu", "/proc/cpuinfo",
           "/proc/stat", "/sys/kernel/mm/transparent_hugepage")  # fmt: skip
 _PROGRAMS = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/libexec/")
-_LIBRARY = re.compile(r"(?:.*\.so(?:\.[\w.]+)?|.*\.(?:a|dll|dylib|rlib|wasm|pyc))$")
+_LIBRARY = re.compile(r".*\.(?:so(?:\.\d[\d.]*)?|a|dll|dylib|rlib|wasm|pyc)")
+_DEBUG = (".dwp", ".debug")  # what a backtrace looks for beside every library
 # what the C library itself loads on demand: never the old product
 _RUNTIME_PARTS = re.compile(r"lib(?:gcc_s|nss_\w+|m|dl|rt|pthread|resolv)(?:-[\d.]+)?\.so.*|.*/gconv/.*")
 
@@ -144,10 +145,10 @@ def _note_open(call: trace.Call, program: str, task: Task, seen: Observed, say: 
     path = _path(call, task)
     seen.opened.add((program, path))
     name = PurePosixPath(path).name
-    if path == program or path.startswith("/product/") or not path:
+    if path == program or path.startswith("/product/") or not path or name.endswith(_DEBUG):
         return
     done = "" if call.ok else " (refused)"
-    library = bool(_LIBRARY.match(name)) and not path.startswith(("/work/", "/tmp/"))
+    library = bool(_LIBRARY.fullmatch(name)) and not path.startswith(("/work/", "/tmp/"))
     if library and name in {PurePosixPath(x).name for x in task.runtime.libraries}:
         return
     if library and not _RUNTIME_PARTS.fullmatch(name) and "/gconv/" not in path:
@@ -163,12 +164,13 @@ def _file_prefix(path: str, usual: str) -> bool:
 
 
 def beyond_state_a(product: Observed, reference: Sequence[Observed]) -> Iterator[Act]:
-    """The product's acts that State A's same program doesn't do on the traced checks."""
+    """The product's acts that State A's same program doesn't do on the traced checks, each once."""
     known = {(a.program, a.key) for o in reference for a in o.acts}
     opened = {pair for o in reference for pair in o.opened}
     for act in product.acts:
         if (act.program, act.key) in known:
             continue
+        known.add((act.program, act.key))
         if act.kind == "runtime-open" and (act.program, act.key.removeprefix("runtime-open ")) in opened:
             continue
         yield act
