@@ -106,7 +106,7 @@ def combine(plan: Plan, chunks: Mapping[int, ChunkResult], fault: str = "") -> V
     found, before, first = None, 0.0, None
     for chunk in done:
         if chunk.counterexample is not None and chunk.found_after_s is not None:
-            found, first = chunk.counterexample, before + chunk.found_after_s
+            found, first = chunk.counterexample, round(before + chunk.found_after_s, 3)
             break
         before += chunk.seconds
     divergences = [d for c in done for d in c.divergences]
