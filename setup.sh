@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-packages="bubblewrap strace gcc libc6-dev binutils make rustc cargo bzip2 xz-utils git procps"
+packages="bubblewrap strace gcc libc6-dev binutils make tcl rustc cargo bzip2 xz-utils git procps"
 missing=""
 for p in $packages; do
     case "$p" in

@@ -20,6 +20,7 @@ from refactorbench.sandbox.protocol import Limits
 
 MIB = 1 << 20
 _LABEL = "refactorbench"
+FOREIGN_AGE_S = 3600
 _counter = itertools.count()
 
 
@@ -91,7 +92,7 @@ class CgroupScope:
     def __init__(self, version: int, homes: dict[str, Path], memory: int, processes: int) -> None:
         self.name = f"cgroup v{version}"
         self._v2 = version == 2
-        leaf = f"{_LABEL}-{os.getpid()}-{next(_counter)}"
+        leaf = f"{_LABEL}-{pid_namespace()}-{os.getpid()}-{next(_counter)}"
         self._dirs = {controller: home / leaf for controller, home in homes.items()}
         try:
             for folder in dict.fromkeys(self._dirs.values()):
@@ -188,13 +189,26 @@ def _alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
+def pid_namespace() -> int:
+    """A number for the pid namespace: process ids mean something within it only."""
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
 def sweep(homes: dict[str, Path]) -> None:
-    """Remove cgroups of harness processes that are gone (killed before they could)."""
+    """Remove cgroups of harness processes that are gone (killed before they could).
+
+    Those of another pid namespace (a container beside this one) are removed only when they have long been empty: whether
+    their owner lives can't be seen from here.
+    """
+    own = str(pid_namespace())
     for home in homes.values():
-        for left in home.glob(f"{_LABEL}-*-*"):
-            owner = left.name.split("-")[1]
-            if owner.isdigit() and not _alive(int(owner)):
-                with contextlib.suppress(OSError):
+        for left in home.glob(f"{_LABEL}-*-*-*"):
+            space, owner = left.name.split("-")[1:3]
+            with contextlib.suppress(OSError, ValueError):
+                if space != own:
+                    if time.time() - left.stat().st_mtime > FOREIGN_AGE_S:
+                        left.rmdir()  # refused while anything runs in it
+                elif not _alive(int(owner)):
                     for pid in (left / "cgroup.procs").read_text().split():
                         os.kill(int(pid), 9)
                     left.rmdir()

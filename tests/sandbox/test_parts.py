@@ -13,7 +13,7 @@ from refactorbench.errors import HarnessError
 from refactorbench.observe.model import Observation
 from refactorbench.sandbox import Command, Completed, Limits, ScriptedSandbox, WorkerSpec
 from refactorbench.sandbox import limits as bounds
-from refactorbench.sandbox.limits import MIB, CgroupScope, WatchedScope, sweep, tree
+from refactorbench.sandbox.limits import MIB, CgroupScope, WatchedScope, pid_namespace, sweep, tree
 from refactorbench.sandbox.ownership import disk_used
 from refactorbench.sandbox.trace import strip_command, strip_worker
 from refactorbench.sandbox.worker import executable_memory
@@ -120,15 +120,19 @@ def test_the_watcher_sees_a_process_and_its_children() -> None:
 def test_cgroups_of_dead_harnesses_are_swept_and_those_of_the_living_kept(tmp_path: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
+    space = pid_namespace()
     for owner in (gone.pid, os.getpid()):
-        (tmp_path / f"refactorbench-{owner}-0").mkdir()
-    dead = tmp_path / f"refactorbench-{gone.pid}-0"
-    (dead / "cgroup.procs").write_text("")
-    (dead / "cgroup.procs").unlink()
+        (tmp_path / f"refactorbench-{space}-{owner}-0").mkdir()
+    # the same process id in another pid namespace may well be alive there
+    foreign = tmp_path / f"refactorbench-{space + 1}-{gone.pid}-0"
+    forgotten = tmp_path / f"refactorbench-{space + 1}-{gone.pid}-1"
+    foreign.mkdir()
+    forgotten.mkdir()
+    os.utime(forgotten, (0, 0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_text", lambda self: "")
         sweep({"memory": tmp_path})
-    assert [p.name for p in tmp_path.iterdir()] == [f"refactorbench-{os.getpid()}-0"]
+    assert {p.name for p in tmp_path.iterdir()} == {f"refactorbench-{space}-{os.getpid()}-0", foreign.name}
 
 
 def test_disk_used_counts_allocated_blocks(tmp_path: Path) -> None:
