@@ -45,7 +45,12 @@ def fresh(
     p: Prepared, options: RunOptions, submission: Callable[[], Worker], reference: Callable[[], Worker]
 ) -> FreshResult:
     return replay_fresh(
-        fresh_checks(p, options.seed), options.seed, submission, reference, limits=p.loaded.task.limits, jobs=options.jobs
+        fresh_checks(p, options.seed),
+        options.seed,
+        submission,
+        reference,
+        limits=p.loaded.task.limits,
+        jobs=options.jobs,
     )
 
 
@@ -64,7 +69,9 @@ def traced_sample(p: Prepared, seed: int) -> list[Check]:
     recording = p.recording
     places = [(m.id, seq) for m in recording.manifest.modules for seq in range(m.checks)]
     chosen = set(random.Random(seed).sample(places, min(TRACED_SAMPLE, len(places))))
-    sample = [row.check for m in recording.manifest.modules for row in recording.rows(m.id) if (m.id, row.seq) in chosen]
+    sample = [
+        row.check for m in recording.manifest.modules for row in recording.rows(m.id) if (m.id, row.seq) in chosen
+    ]
     return [c for c in (*sample, *fresh_checks(p, seed)) if c.observer == "process"]
 
 
@@ -75,7 +82,9 @@ def trace(checks: list[Check], open_worker: Callable[[], Worker]) -> None:
             worker.observe(check)
 
 
-def traces(p: Prepared, options: RunOptions, folder: Path, builds: Builds, open_traced: OpenTraced) -> tuple[Path, Path]:
+def traces(
+    p: Prepared, options: RunOptions, folder: Path, builds: Builds, open_traced: OpenTraced
+) -> tuple[Path, Path]:
     """Trace the sample on both sides; return (submission's, State A's) trace."""
     folder.mkdir(parents=True, exist_ok=True)
     sample = traced_sample(p, options.seed)

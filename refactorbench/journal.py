@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +36,12 @@ def write_atomic(path: Path, data: bytes) -> None:
         raise HarnessError(
             f"cannot write {path}: {e.strerror}; what was there before is kept: free some space and resume"
         ) from e
+
+
+def sweep_temporary(run: Path) -> None:
+    """Remove what `write_atomic` left half-written in a run's folder and its units when its process was killed."""
+    for path in (*run.glob(".*.tmp"), *(run / "units").rglob(".*.tmp")):
+        path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -75,7 +81,9 @@ class Journal:
             self._file.close()
             raise UsageError(f"{path.parent} is in use by another process: wait for it, or give another --out") from e
         try:
-            self._records = {r.unit: r for r in self._load()}
+            self._records: dict[str, Record] = {}
+            for record in self._load():
+                self._keep(record)
         except BaseException:
             self._file.close()
             raise
@@ -95,8 +103,17 @@ class Journal:
             yield record
         self._file.truncate(good)
 
+    def _keep(self, record: Record) -> None:
+        self._records.pop(record.unit, None)  # a unit that was done again stands at its later place
+        self._records[record.unit] = record
+
     def done(self, unit: str) -> Record | None:
         return self._records.get(unit)
+
+    def outdated(self, unit: str, inputs: Iterable[str]) -> bool:
+        """True when one of `inputs` was done, or done again, after `unit`, which therefore rests on what is no more."""
+        places = {name: n for n, name in enumerate(self._records)}
+        return any(places.get(name, -1) > places.get(unit, -1) for name in inputs)
 
     def units(self, prefix: str) -> list[str]:
         """Names of finished units that start with `prefix`, sorted."""
@@ -114,7 +131,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 self._file.truncate(size)
             raise HarnessError(f"cannot write {self.path}: {e.strerror}; free some space and resume") from e
-        self._records[record.unit] = record
+        self._keep(record)
 
     def close(self) -> None:
         self._file.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 STAGES = ("audit", "behaviour", "verification")
+QUICK_ONE_IN = 10  # with --quick one recorded check in so many is replayed
 
 
 class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -18,7 +19,6 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jobs: int = 1
     quick: bool = False
     seed: int = 1
-    tenth: int = 10  # with quick: one check in so many is replayed
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from refactorbench import evidence, summary
+from refactorbench import __version__, evidence, summary
 from refactorbench.agents.baselines import agent_named
 from refactorbench.agents.collect import collect
 from refactorbench.agents.protocol import AgentContext
@@ -27,14 +27,14 @@ from refactorbench.behaviour.model import BehaviourResult, Selection, UnitResult
 from refactorbench.behaviour.replay import combine, replay_unit, units
 from refactorbench.build.builder import build_tree
 from refactorbench.build.model import BuildReport
-from refactorbench.errors import HarnessError, UsageError
 from refactorbench.catalog.load import load_panel, load_task, panel_fingerprint, panel_label
 from refactorbench.catalog.recordings import load_recording
+from refactorbench.errors import HarnessError, UsageError
 from refactorbench.hashing import sha256_file, tree_digest
-from refactorbench.journal import Journal, Record, read_json, write_json
+from refactorbench.journal import Journal, Record, read_json, sweep_temporary, write_json
 from refactorbench.observe.executor import Executor
-from refactorbench.observe.spec import worker_spec
-from refactorbench.options import Lock, RunOptions
+from refactorbench.observe.spec import base_env, worker_spec
+from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
 from refactorbench.paths import RunPaths
 from refactorbench.prepare import Prepared, make_lock, prepare
 from refactorbench.progress import Progress
@@ -43,10 +43,10 @@ from refactorbench.sandbox.protocol import Worker
 from refactorbench.scoring import gate
 from refactorbench.verification.broken import broken_product
 from refactorbench.verification.model import ChunkResult, StageResult
+from refactorbench.verification.reproducer import write as write_reproducer
 from refactorbench.verification.stage import plans, verify
 
 T = TypeVar("T")
-QUICK_ONE_IN = 10  # with --quick one recorded check in so many is replayed
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -67,6 +67,11 @@ class Builds(msgspec.Struct, frozen=True):
     fallback: BuildReport | None
 
     @property
+    def prevented(self) -> bool:
+        """True when this machine, and not the submission, is why there is no product."""
+        return "harness" in (self.target.status, self.fallback.status if self.fallback else "")
+
+    @property
     def replayed(self) -> BuildReport | None:
         """The build whose product is replayed, or None when there is no product at all."""
         if self.target.status == "built":
@@ -80,13 +85,25 @@ class Stored:
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
         self.journal = Journal(paths.journal)
+        sweep_temporary(paths.root)
 
     def file(self, name: str) -> Path:
         return self.paths.root / "units" / f"{name}.json"
 
-    def unit(self, name: str, kind: type[T], make: Callable[[], T]) -> T:
-        if self.journal.done(name):
-            return read_json(self.file(name), kind)
+    def unit(
+        self,
+        name: str,
+        kind: type[T],
+        make: Callable[[], T],
+        after: Iterable[str] = (),
+        left_open: Callable[[T], bool] = lambda _: False,
+    ) -> T:
+        """Return the unit's value. It is made where it isn't stored, where one of `after`, which it rests on, was made
+        anew since, and where the harness prevented a verdict (`left_open`): a second start is another attempt."""
+        if self.journal.done(name) and not self.journal.outdated(name, after):
+            value = read_json(self.file(name), kind)
+            if not left_open(value):
+                return value
         value = make()
         self.put(name, value)
         return value
@@ -100,15 +117,18 @@ class Stored:
 def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progress: Progress) -> RunResult:
     """Run (or go on with) everything `options.stages` asks for in directory `out`; return the result."""
     paths = RunPaths(out)
+    if paths.lock.is_file():
+        refuse_other_version(paths)
     prepared = prepare(root, options, cache, out, progress.say)
     stored = Stored(paths)
     try:
         lock = make_lock(prepared, options)
+        if not paths.options.is_file():
+            write_json(paths.options, options)  # first: it is what makes the folder a run that can be resumed
         if paths.lock.is_file():
             refuse_other_lock(read_json(paths.lock, Lock), lock, paths)
         else:
             write_json(paths.lock, lock)
-            write_json(paths.options, options)
         result = Run(prepared, options, stored, progress).execute()
         write_json(paths.result, result)
         if not stored.journal.done("end"):
@@ -118,15 +138,34 @@ def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progre
         stored.journal.close()
 
 
+def refuse_other_version(paths: RunPaths) -> None:
+    """UsageError for the lock of another version of this program, which may have other keys."""
+    version = read_json(paths.lock, dict[str, Any]).get("version")
+    if version != __version__:
+        raise UsageError(
+            f"{paths.root} was started by refactorbench {version}, this is {__version__}: its parts would not fit "
+            "together; resume it with that version, or start a new run"
+        )
+
+
 def refuse_other_lock(stored: Lock, now: Lock, paths: RunPaths) -> None:
-    """A run is resumed only under the versions it started with; the number of jobs may change."""
-    one, two = msgspec.to_builtins(stored), msgspec.to_builtins(now)
-    for side in (one, two):
-        side["options"]["jobs"] = 0
-    changed = sorted(k for k in one if one[k] != two[k])
+    """A run is resumed only under the versions it started with. The number of jobs may change, and whether the checkout
+    has uncommitted changes: what counts of it has digests of its own."""
+    one, two = flat(msgspec.to_builtins(stored)), flat(msgspec.to_builtins(now))
+    changed = sorted(k for k in {*one, *two} - {"options.jobs", "dirty"} if one.get(k) != two.get(k))
     if changed:
-        what = ", ".join(f"{k} ({str(one[k])[:60]} -> {str(two[k])[:60]})" for k in changed)
-        raise UsageError(f"{paths.root} was started with another {what}: its parts would not fit together, start a new run")
+        what = ", ".join(f"{k} ({str(one.get(k))[:60]} -> {str(two.get(k))[:60]})" for k in changed)
+        raise UsageError(
+            f"{paths.root} was started with another {what}: its parts would not fit together, start a new run"
+        )
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, with dotted keys."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found |= flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {prefix + key: inner}
+    return found
 
 
 class Run:
@@ -139,17 +178,13 @@ class Run:
 
     def execute(self) -> RunResult:
         submitted = self.stored.unit("agent", Submitted, self.migrate)
-        builds = self.stored.unit("build", Builds, partial(self.build, submitted))
+        builds = self.stored.unit("build", Builds, self.build, ("agent",), lambda b: b.prevented)
         behaviour = self.replay(builds) if {"behaviour", "audit"} & set(self.options.stages) else None
         fresh = self.fresh(builds) if behaviour else None
-        audit = self.stored.unit("audit", AuditResult, partial(self.audit, builds, behaviour, fresh)) if (
-            "audit" in self.options.stages
-        ) else None
+        audit = self.audit(builds, behaviour, fresh) if "audit" in self.options.stages else None
         if "behaviour" not in self.options.stages:
             behaviour = None
-        verification = None
-        if self.wants_verification(audit, behaviour, builds):
-            verification = self.stored.unit("verification", StageResult, partial(self.verify, builds))
+        verification = self.verify(builds) if self.wants_verification(audit, behaviour, builds) else None
         return summary.summarise(
             self.p.loaded, self.p.label, self.options, submitted, builds, audit, behaviour, fresh, verification
         )
@@ -161,18 +196,21 @@ class Run:
         if self.options.submission:
             removed = collect(Path(self.options.submission), self.paths.submission, exclude)
             return Submitted("submission", "done", "a tree handed in", tree_digest(self.paths.submission), removed)
+        self.progress.say(f"agent {self.options.agent}")
         work = self.paths.root / "work"
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(self.p.state_a, work, symlinks=True)
         agent = agent_named(self.options.agent)
         log = self.paths.root / "agent.log"
-        report = agent.migrate(AgentContext(self.p.loaded, self.p.state_a, work, log, self.p.sandbox, self.progress.say))
-        removed = collect(work, self.paths.submission, exclude)
+        report = agent.migrate(
+            AgentContext(self.p.loaded, self.p.state_a, work, log, self.p.sandbox, self.progress.say)
+        )
+        removed = collect(work, self.paths.submission, exclude, may_be_empty=True)
         shutil.rmtree(work)
         return Submitted(agent.name, report.stop, report.note, tree_digest(self.paths.submission), removed)
 
-    def build(self, submitted: Submitted) -> Builds:
-        """Build the reference (cached by content) and the submission, traced; State A's recipe where no target exists."""
+    def build(self) -> Builds:
+        """Build the reference (cached by content) and the submission, traced; by State A's recipe if the target fails."""
         task = self.p.loaded.task
         make = partial(build_tree, loaded=self.p.loaded, sandbox=self.p.sandbox, cache=self.p.cache)
         self.progress.say("building State A (kept for later runs)")
@@ -207,24 +245,23 @@ class Run:
         if built is not None:
             submission, reference = self.opener(built.product), self.opener(builds.reference.product)
             confirmed: dict[str, int] = {}
-            total, seen = self.p.recording.total, 0
+            total = self.p.recording.total // self.selection.one_in
+            seen = 0
 
             def one_more() -> None:
                 nonlocal seen
                 seen += 1
-                self.progress.tick("replaying", seen, total // self.selection.one_in)
+                self.progress.tick("replaying", seen, total)
 
             for unit in units(self.p.recording):
-                result = self.stored.unit(
-                    unit.name,
-                    UnitResult,
-                    partial(
-                        replay_unit, self.p.recording, unit, submission, reference, jobs=self.options.jobs,
-                        selection=self.selection, confirmed_before=confirmed.get(unit.module, 0), on_check=one_more,
-                    ),
+                make = partial(
+                    replay_unit, self.p.recording, unit, submission, reference, jobs=self.options.jobs,
+                    selection=self.selection, confirmed_before=confirmed.get(unit.module, 0), on_check=one_more,
                 )  # fmt: skip
+                result = self.stored.unit(unit.name, UnitResult, make, ("build",), lambda r: r.open > 0)
                 confirmed[unit.module] = confirmed.get(unit.module, 0) + result.confirmed
                 results.append(result)
+                seen = sum(r.expected for r in results)
         return combine(results, self.p.recording, self.selection)
 
     def fresh(self, builds: Builds) -> FreshResult | None:
@@ -232,24 +269,24 @@ class Run:
         built = builds.replayed
         if built is None:
             return None
-        return self.stored.unit(
-            "fresh",
-            FreshResult,
-            lambda: evidence.fresh(
-                self.p, self.options, self.opener(built.product), self.opener(builds.reference.product)
-            ),
-        )
+        submission, reference = self.opener(built.product), self.opener(builds.reference.product)
+        make = partial(evidence.fresh, self.p, self.options, submission, reference)
+        return self.stored.unit("fresh", FreshResult, make, ("build",))
 
     def audit(self, builds: Builds, behaviour: BehaviourResult | None, fresh: FreshResult | None) -> AuditResult:
-        """Witnesses, docket, grounding, verdict."""
-        self.progress.say("stage I: witnesses")
-        return evidence.audit_run(
-            self.p, self.options, self.paths.submission, self.paths.audit, builds, behaviour, fresh, self.opener
-        )
+        """Witnesses, docket, grounding, verdict: on what the build, every replayed check and the fresh ones showed."""
 
-    def wants_verification(
-        self, audit: AuditResult | None, behaviour: BehaviourResult | None, builds: Builds
-    ) -> bool:
+        def make() -> AuditResult:
+            self.progress.say("stage I: witnesses")
+            return evidence.audit_run(
+                self.p, self.options, self.paths.submission, self.paths.audit, builds, behaviour, fresh, self.opener
+            )
+
+        after = ("build", "fresh", *self.stored.journal.units("replay/"))
+        lost = lambda a: any(r.status == "lost" for r in a.docket.reports)  # noqa: E731
+        return self.stored.unit("audit", AuditResult, make, after, lost)
+
+    def wants_verification(self, audit: AuditResult | None, behaviour: BehaviourResult | None, builds: Builds) -> bool:
         """Only after both earlier stages passed, or when asked for alone."""
         if "verification" not in self.options.stages or builds.replayed is None:
             return False
@@ -258,11 +295,25 @@ class Run:
         return behaviour is None or behaviour.verdict()[0] is True
 
     def verify(self, builds: Builds) -> StageResult:
+        """Stage III; beside the stored result a stand-alone reproducer of each counterexample is written."""
+        result = self.stored.unit(
+            "verification", StageResult, partial(self.hunt, builds), ("build",),
+            lambda r: any(o.prevents_verdict for o in r.outcomes.values()),
+        )  # fmt: skip
+        env = {k: v for k, v in base_env(self.p.loaded.task.runtime) if k not in (b"PATH", b"HOME")}
+        for verifier in result.verifiers.values():
+            if verifier.counterexample is not None:
+                write_reproducer(verifier.counterexample, self.paths.verification / verifier.counterexample.id, env)
+        return result
+
+    def hunt(self, builds: Builds) -> StageResult:
         """Six verifiers side by side; each chunk is a unit."""
         built = builds.replayed
         assert built is not None
         task, briefs = self.p.loaded.task, self.p.loaded.briefs
-        seats = plans(briefs, self.p.panel, self.p.loaded.root / "verifiers" / briefs.module, task.limits, self.options.seed)
+        seats = plans(
+            briefs, self.p.panel, self.p.loaded.root / "verifiers" / briefs.module, task.limits, self.options.seed
+        )
         with broken_product(Path(builds.reference.product), self.p.cache) as broken:
             bench = evidence.bench(self.p, builds.reference.product, built.product, str(broken))
             inputs = dict.fromkeys((s.verifier for s in seats), 0)
@@ -297,6 +348,11 @@ def rescore(root: Path, paths: RunPaths) -> RunResult:
     units_dir = paths.root / "units"
 
     def stored(name: str, kind: type[T]) -> T:
+        if not (units_dir / f"{name}.json").is_file():
+            raise UsageError(
+                f"{paths.root} has no {name} yet, so there is nothing to score: go on with `refactorbench run --resume "
+                f"{paths.root}`"
+            )
         return read_json(units_dir / f"{name}.json", kind)
 
     def maybe(name: str, kind: type[T]) -> T | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,19 +13,25 @@ from pathlib import Path
 import msgspec
 
 from refactorbench import __version__
-from refactorbench.build.toolchain import Toolchain, find
+from refactorbench.agents.baselines import agent_named
+from refactorbench.agents.collect import excluded
+from refactorbench.build.toolchain import Toolchain, find, required_packages
 from refactorbench.catalog.load import load_panel, load_task, panel_fingerprint, panel_label
 from refactorbench.catalog.models import LoadedTask, Panel
 from refactorbench.catalog.recordings import Recording, load_recording
-from refactorbench.catalog.sources import fetch_state_a
-from refactorbench.errors import HarnessError, ToolMissing, UsageError
-from refactorbench.hashing import sha256_file, tree_digest
+from refactorbench.catalog.sources import fetch_state_a, tree_path
+from refactorbench.errors import HarnessError, TaskError, ToolMissing, UsageError
+from refactorbench.hashing import sha256_file, tree_digest, walk
 from refactorbench.observe.executor import EXECUTOR_VERSION
-from refactorbench.options import Lock, RunOptions
+from refactorbench.observe.spec import find_library
+from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
+from refactorbench.sandbox.need import need
 from refactorbench.sandbox.protocol import Sandbox
 
 FREE_MB = 2048  # of disk that a run may take: State A, two builds, scratch
+CHECK_MS, INPUT_MS = 12, 16  # of one core per replayed check and per input put to both sides, re-runs aside
+SANDBOX_TOOLS = {"bwrap": "bubblewrap", "strace": "strace"}  # program -> Debian package
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -60,23 +68,40 @@ def dirty(root: Path) -> bool | None:
 
 
 def tools(loaded: LoadedTask) -> tuple[Toolchain, Toolchain]:
-    """Return (State A's, the target's); one ToolMissing names everything that is missing."""
-    found: list[Toolchain] = []
+    """Return (State A's, the target's). One ToolMissing names everything that the task lacks here, sandbox included,
+    and ends with the one command that mends it."""
     missing: list[str] = []
-    for names in (loaded.task.reference.toolchain, loaded.task.target.toolchain):
+    packages: list[str] = []
+    for program, package in SANDBOX_TOOLS.items():
         try:
-            found.append(find(names))
+            need(program, package)
         except ToolMissing as e:
             missing.append(str(e))
-    if missing:
-        raise ToolMissing("\n".join(dict.fromkeys(missing)))
-    return found[0], found[1]
+            packages.append(package)
+    for library in loaded.task.runtime.libraries:
+        try:
+            find_library(library)
+        except ToolMissing as e:
+            missing.append(str(e))
+    if not missing:
+        with contextlib.suppress(ToolMissing):
+            return find(loaded.task.reference.toolchain), find(loaded.task.target.toolchain)
+    needs = required_packages(msgspec.structs.replace(loaded.task, variants=()))  # variants are for recording only
+    packages = sorted({*packages, *needs.packages})
+    mend = f"\nall of it: apt-get install {' '.join(packages)}" if packages else ""
+    lines = "".join(f"\n  {line}" for line in (*missing, *needs.missing))
+    raise ToolMissing(f"{loaded.task.id} can't be graded here, nothing was fetched or started:{lines}{mend}")
+
+
+def existing(place: Path) -> Path:
+    """The nearest folder at or above `place` that is there already."""
+    place = place.resolve()
+    return next(p for p in (place, *place.parents) if p.is_dir())
 
 
 def check_disk(cache: Path, out: Path) -> None:
     for place in (cache, out):
-        place.mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(place).free >> 20
+        free = shutil.disk_usage(existing(place)).free >> 20
         if free < FREE_MB:
             raise HarnessError(
                 f"{place} has {free} MiB free and a run may take {FREE_MB} MiB: free some space, or point "
@@ -84,29 +109,86 @@ def check_disk(cache: Path, out: Path) -> None:
             )
 
 
+def check_agent(loaded: LoadedTask, options: RunOptions, started: bool) -> None:
+    """UsageError for an agent or a tree that isn't there: before anything is fetched."""
+    if options.submission:
+        if not started and not Path(options.submission).is_dir():
+            raise UsageError(f"--submission {options.submission} is not a folder: name the root of the migrated tree")
+        return
+    agent_named(options.agent)
+    if options.agent == "solution" and not (loaded.folder / "solution").is_dir():
+        raise UsageError(f"task {loaded.task.id} ships no solution: use --agent noop or --submission DIR")
+
+
+def check_exclude(loaded: LoadedTask, state_a: Path) -> None:
+    """TaskError when a pattern of `exclude` would drop files of State A from every submission that keeps them."""
+    names = (os.fsdecode(rel) for rel, _ in walk(state_a))
+    hit = [name for name in names if excluded(name, loaded.task.exclude)]
+    if hit:
+        raise TaskError(
+            f"{loaded.folder / 'task.toml'}: exclude = {list(loaded.task.exclude)} matches {len(hit)} entries of State "
+            f"A, the first is {hit[0]}: they would vanish from every submission; narrow the patterns"
+        )
+
+
+def cost(loaded: LoadedTask, panel: Panel, recording: Recording, options: RunOptions, cache: Path) -> str:
+    """What the run will take, in a line; nothing has been fetched or built when it is said."""
+    replayed = loaded.task.fresh_checks + recording.total // (QUICK_ONE_IN if options.quick else 1)
+    inputs = sum(seat.budget for seat in panel.verifier) if "verification" in options.stages else 0
+    work_s = (replayed * CHECK_MS + inputs * INPUT_MS) / 1000 / options.jobs
+    hunted = f" and {inputs} verifiers' inputs" if inputs else ""
+    fetched = (
+        "State A is in the cache"
+        if tree_path(loaded.task.state_a, cache).is_dir()
+        else (f"State A ({loaded.task.state_a.package} {loaded.task.state_a.version}) is fetched first")
+    )
+    return (
+        f"two builds, {replayed} checks{hunted}: about {max(1, round(work_s / 60))} min with --jobs {options.jobs} "
+        f"beside the builds, up to {FREE_MB} MiB of disk; {fetched}"
+    )
+
+
 def prepare(root: Path, options: RunOptions, cache: Path, out: Path, say: Callable[[str], None]) -> Prepared:
     """Load, find and fetch. UsageError for what the user named wrongly, ToolMissing for what this machine lacks."""
     loaded = load_task(root, options.task)
     panel = load_panel(root, options.panel)
-    if options.submission and not Path(options.submission).is_dir():
-        raise UsageError(f"--submission {options.submission} is not a folder: name the root of the migrated tree")
+    check_agent(loaded, options, (out / "units" / "agent.json").is_file())
     reference_tools, target_tools = tools(loaded)
     sandbox = BubblewrapSandbox()
     sandbox.describe()
     check_disk(cache, out)
-    recording = load_recording(loaded)
+    recording = load_recording(loaded, EXECUTOR_VERSION)
+    say(cost(loaded, panel, recording, options, cache))
+    for warning in recording.warnings:
+        say(f"recording of {options.task}: {warning}")
     state_a = fetch_state_a(loaded.task.state_a, cache, say)
+    check_exclude(loaded, state_a)
     return Prepared(
-        loaded, panel, panel_fingerprint(panel), panel_label(panel), sandbox, reference_tools, target_tools, state_a, recording, cache
+        loaded,
+        panel,
+        panel_fingerprint(panel),
+        panel_label(panel),
+        sandbox,
+        reference_tools,
+        target_tools,
+        state_a,
+        recording,
+        cache,
     )
 
 
 def make_lock(p: Prepared, options: RunOptions) -> Lock:
     folder = p.loaded.folder
-    task_files = [folder / "task.toml", folder / "instruction.md", p.loaded.root / "audit_criteria" / f"{options.task}.toml"]
-    task_files += [p.loaded.root / "verifiers" / f"{options.task}.toml", p.loaded.root / "verifiers" / f"{options.task}.py"]
+    task_files = [
+        folder / "task.toml",
+        folder / "instruction.md",
+        p.loaded.root / "audit_criteria" / f"{options.task}.toml",
+    ]
+    verifiers = p.loaded.root / "verifiers"
+    task_files += [verifiers / f"{options.task}.toml", verifiers / p.loaded.briefs.module]
     total = hashlib.sha256("".join(sha256_file(f) for f in task_files).encode())
-    total.update("".join(tree_digest(folder / part) for part in ("build", "checks") if (folder / part).is_dir()).encode())
+    parts = [folder / part for part in ("build", "checks", "drivers") if (folder / part).is_dir()]
+    total.update("".join(tree_digest(part) for part in parts).encode())
     return Lock(
         version=__version__,
         source_sha256=source_digest(),

@@ -45,7 +45,12 @@ class Progress:
         else:
             print(line, file=self._stream, flush=True)
 
+    def end(self) -> None:
+        """Leave the line to others: what is printed next starts at its beginning."""
+        self._clear()
+
     def _clear(self) -> None:
         if self._open:
             self._stream.write("\r\x1b[K")
+            self._stream.flush()
             self._open = False

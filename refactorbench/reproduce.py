@@ -12,9 +12,9 @@ from refactorbench.catalog.python import generator
 from refactorbench.errors import UsageError
 from refactorbench.journal import read_json
 from refactorbench.observe.compare import differences
+from refactorbench.observe.executor import Executor
 from refactorbench.observe.explain import explain_all
 from refactorbench.observe.model import Check
-from refactorbench.observe.executor import Executor
 from refactorbench.observe.spec import worker_spec
 from refactorbench.options import RunOptions
 from refactorbench.paths import RunPaths
@@ -31,7 +31,11 @@ class Reproduction(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         head = f"{self.id}: {self.command}"
-        return f"{head}\n{self.difference}" if self.differs else f"{head}\nno difference between State A and the submission"
+        return (
+            f"{head}\n{self.difference}"
+            if self.differs
+            else f"{head}\nno difference between State A and the submission"
+        )
 
 
 def input_named(root: Path, paths: RunPaths, id: str) -> Check:
@@ -47,7 +51,9 @@ def input_named(root: Path, paths: RunPaths, id: str) -> Check:
     else:
         check = check_named(root, paths, id)
     if check is None:
-        raise UsageError(f"{paths.root} has no input named '{id}': name a check or a counterexample (`show` lists them)")
+        raise UsageError(
+            f"{paths.root} has no input named '{id}': name a check or a counterexample (`show` lists them)"
+        )
     return check
 
 

@@ -80,7 +80,8 @@ class StageThree(Struct, frozen=True):
 
 class RunResult(Struct, frozen=True):
     """`status`: scored | unscored | partial (a stage was left out by --stages). `blind`: every fixed check passed and
-    stage I failed."""
+    stage I failed. `cause`: why a stage that was asked for has no verdict, "" when each has one. `stop`: how the agent
+    ended (done | time | error)."""
 
     schema: str
     task: str
@@ -99,6 +100,8 @@ class RunResult(Struct, frozen=True):
     score: Score
     blind: bool
     accepted: bool
+    cause: str = ""
+    stop: str = "done"
 
 
 SCHEMA = "refactorbench.result/1"

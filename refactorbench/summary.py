@@ -52,7 +52,13 @@ def stage_two(
 ) -> StageTwo:
     rows = tuple(
         ModuleRow(
-            m.id, m.expected, m.passed, m.failed, m.nondeterministic, m.unreproduced, m.quarantined + m.errors + m.not_run
+            m.id,
+            m.expected,
+            m.passed,
+            m.failed,
+            m.nondeterministic,
+            m.unreproduced,
+            m.quarantined + m.errors + m.not_run,
         )
         for m in behaviour.modules
     )
@@ -89,6 +95,24 @@ def stage_three(verification: StageResult) -> StageThree:
     return StageThree(rows, len(verification.defects))
 
 
+def open_causes(
+    builds: Builds, one: StageOne | None, two: BehaviourResult | None, three: StageThree | None
+) -> list[str]:
+    """Why stages that were asked for have no verdict: the harness's and the providers' faults, in the stages' order."""
+    if builds.prevented:
+        fault = builds.target if builds.target.status == "harness" else builds.fallback
+        return [f"build: {fault.cause if fault else ''}"]
+    causes = [f"criterion {c.id}: {c.outcome.cause}" for c in (one.criteria if one and one.g is None else ())
+              if c.required and not c.outcome.passed]  # fmt: skip
+    if two and builds.replayed and two.verdict()[0] is None:
+        first = next((r for r in two.results if r.outcome.prevents_verdict), None)
+        causes.append(two.verdict()[1] + (f"; the first: {first.id}: {first.outcome.cause}" if first else ""))
+    causes += [
+        f"verifier {v.id}: {v.outcome.cause}" for v in (three.verifiers if three else ()) if v.outcome.prevents_verdict
+    ]
+    return causes
+
+
 def summarise(
     loaded: LoadedTask,
     panel: str,
@@ -110,6 +134,9 @@ def summarise(
     partial = options.stages != STAGES
     passed1, passed2 = gated[0] == 1, checks[0] is True
     status = "partial" if partial else "scored" if final.scored else "unscored"
+    one = stage_one(loaded, audit) if audit else None
+    three = stage_three(verification) if verification else None
+    causes = [] if final.scored else open_causes(builds, one, behaviour, three)
     return RunResult(
         schema=SCHEMA,
         task=loaded.task.id,
@@ -121,11 +148,13 @@ def summarise(
         removed=submitted.removed,
         artefact=builds.target.artefact,
         build=build_outcome(builds.target),
-        stage1=stage_one(loaded, audit) if audit else None,
+        stage1=one,
         stage2=stage_two(behaviour, fresh, builds, gated[0], notes) if behaviour else None,
-        stage3=stage_three(verification) if verification else None,
+        stage3=three,
         status=status,
         score=final,
         blind=gated[0] == 0 and passed2,
         accepted=passed1 and passed2 and final.value == 1.0,
+        cause="; ".join(causes),
+        stop=submitted.stop,
     )

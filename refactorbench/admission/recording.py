@@ -33,28 +33,39 @@ class RecordSummary(msgspec.Struct, frozen=True):
         return sum(m.checks for m in self.manifest.modules)
 
     def text(self) -> str:
-        lines = [f"recorded {self.total} checks in {len(self.manifest.modules)} modules; passes: {', '.join(self.manifest.passes)}"]
+        lines = [
+            f"recorded {self.total} checks in {len(self.manifest.modules)} modules; "
+            f"passes: {', '.join(self.manifest.passes)}"
+        ]
         lines += [f"  {m.checks:5d} {m.id}" for m in self.manifest.modules]
         lines += [f"  dropped {id_}: {why}" for id_, why in sorted(self.manifest.dropped.items())[:20]]
         return "\n".join(lines)
 
 
-def build_state_a(loaded: LoadedTask, recipe: Recipe, state_a: Path, sandbox: Sandbox, cache: Path, work: Path) -> BuildReport:
+def build_state_a(
+    loaded: LoadedTask, recipe: Recipe, state_a: Path, sandbox: Sandbox, cache: Path, work: Path
+) -> BuildReport:
     """Build State A by `recipe`; HarnessError when it doesn't build."""
     report = build_tree(
         state_a, recipe, loaded=loaded, sandbox=sandbox, toolchain=find(recipe.toolchain), cache=cache, workdir=work,
         role="reference",
     )  # fmt: skip
     if report.status != "built":
-        raise HarnessError(f"State A doesn't build here by {recipe.script} with {recipe.env}: {report.cause}; see {report.log}")
+        raise HarnessError(
+            f"State A doesn't build here by {recipe.script} with {recipe.env}: {report.cause}; see {report.log}"
+        )
     return report
 
 
-def variants(loaded: LoadedTask, state_a: Path, sandbox: Sandbox, cache: Path, work: Path, progress: Progress) -> dict[str, BuildReport]:
+def variants(
+    loaded: LoadedTask, state_a: Path, sandbox: Sandbox, cache: Path, work: Path, progress: Progress
+) -> dict[str, BuildReport]:
     """Build every honest variant whose toolchain is here; others are named and left out."""
     built: dict[str, BuildReport] = {}
     for v in loaded.task.variants:
-        recipe = msgspec.structs.replace(loaded.task.reference, env={**loaded.task.reference.env, **v.env}, toolchain=v.toolchain)
+        recipe = msgspec.structs.replace(
+            loaded.task.reference, env={**loaded.task.reference.env, **v.env}, toolchain=v.toolchain
+        )
         try:
             progress.say(f"building State A as {v.id}")
             built[v.id] = build_state_a(loaded, recipe, state_a, sandbox, cache, work / v.id)
@@ -64,7 +75,7 @@ def variants(loaded: LoadedTask, state_a: Path, sandbox: Sandbox, cache: Path, w
 
 
 def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress: Progress) -> RecordSummary:
-    """Write recordings/<id>/ anew. Passes: as given; reversed under load; with half the limits; each variant shuffled."""
+    """Write recordings/<id>/ anew. Passes: as given; reversed under load; half the limits; each variant shuffled."""
     loaded = load_task(root, id)
     sandbox = BubblewrapSandbox()
     state_a = fetch_state_a(loaded.task.state_a, cache, progress.say)

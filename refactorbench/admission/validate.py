@@ -54,11 +54,21 @@ class Validation(msgspec.Struct, frozen=True):
         return tuple(line for line in self.lines if not line.ok)
 
     def text(self) -> str:
-        head = f"{self.task}: " + ("every check, whole budgets" if self.full else "a seeded tenth of the checks, short budgets")
+        head = f"{self.task}: " + (
+            "every check, whole budgets" if self.full else "a seeded tenth of the checks, short budgets"
+        )
         return "\n".join([head, *(f"  {'ok ' if n.ok else 'BAD'} {n.what}: {n.detail}" for n in self.lines)])
 
 
-def replays(loaded: LoadedTask, recording: Recording, name: str, report: BuildReport, reference: BuildReport, full: bool, jobs: int) -> Line:
+def replays(
+    loaded: LoadedTask,
+    recording: Recording,
+    name: str,
+    report: BuildReport,
+    reference: BuildReport,
+    full: bool,
+    jobs: int,
+) -> Line:
     """Replay one honest build of State A: every selected check must pass, none unreproduced."""
     sandbox = BubblewrapSandbox()
     open_one = partial(Executor, sandbox, worker_spec(loaded.task, Path(report.product)))
@@ -82,7 +92,9 @@ def judge_control(control: Control, result: RunResult, audit: AuditResult) -> Li
     }  # fmt: skip
     if want.kinds and not standing & set(want.kinds):
         faults.append(f"no {strength.value} of {', '.join(want.kinds)}; found {', '.join(sorted(standing)) or 'none'}")
-    if control.kind == "twin" and (proofs := {f.kind for r in audit.docket.reports for f in r.findings if f.strength is Strength.PROOF}):
+    if control.kind == "twin" and (
+        proofs := {f.kind for r in audit.docket.reports for f in r.findings if f.strength is Strength.PROOF}
+    ):
         faults.append(f"a benign twin met the proofs {', '.join(sorted(proofs))}")
     complete = {True: "pass", False: "fail", None: "open"}[result.stage2.complete if result.stage2 else None]
     if want.stage2 != "any" and complete != want.stage2:
@@ -98,7 +110,14 @@ def judge_control(control: Control, result: RunResult, audit: AuditResult) -> Li
 
 
 def run_control(
-    control: Control, context: ControlContext, root: Path, cache: Path, full: bool, jobs: int, out: Path, progress: Progress
+    control: Control,
+    context: ControlContext,
+    root: Path,
+    cache: Path,
+    full: bool,
+    jobs: int,
+    out: Path,
+    progress: Progress,
 ) -> Line:
     """Make the control's tree, put it through the funnel, judge it."""
     folder = out / control.id
@@ -116,7 +135,7 @@ def run_control(
 def validate(
     root: Path, id: str, cache: Path, full: bool, only: tuple[str, ...], jobs: int, out: Path | None, progress: Progress
 ) -> Validation:
-    """Check a task's data, State A's other builds and its controls. Files and runs are kept in `out` when it is given."""
+    """Check a task's data, State A's other builds and its controls. Files and runs are kept in `out` if given."""
     loaded = load_task(root, id)
     recording = load_recording(loaded)
     sandbox = BubblewrapSandbox()
@@ -127,7 +146,13 @@ def validate(
         reference = build_state_a(loaded, loaded.task.reference, state_a, sandbox, cache, work / "reference")
         if not only:
             stray = list(against_generator(recording, generator(loaded).fixed(recording.manifest.seed)))
-            lines.append(Line("recording", not stray, stray[0] if stray else f"{recording.total} checks, as the generator makes them"))
+            lines.append(
+                Line(
+                    "recording",
+                    not stray,
+                    stray[0] if stray else f"{recording.total} checks, as the generator makes them",
+                )
+            )
             builds = {"reference": reference, **variants(loaded, state_a, sandbox, cache, work, progress)}
             for name, report in builds.items():
                 lines.append(replays(loaded, recording, name, report, reference, full, jobs))

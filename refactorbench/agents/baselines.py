@@ -51,24 +51,39 @@ class CommandAgent:
         task = context.task.task
         toolchain = find((*task.reference.toolchain, *task.target.toolchain))
         instruction = context.task.folder / "instruction.md"
+        home = context.work.with_name(f"{context.work.name}-home")
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
         done = context.sandbox.run(
             Command(
                 argv=("/bin/sh", "-c", self.command),
                 mounts=(
                     *toolchain.mounts,
                     Mount(context.work, "/build/tree", writable=True),
+                    Mount(home, "/build/home", writable=True),
                     Mount(instruction, "/build/INSTRUCTION.md"),
                 ),
                 cwd="/build/tree",
                 env={"PATH": toolchain.path, "HOME": "/build/home", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-                limits=Limits(wall_s=task.budget_hours * 3600, cpu_s=task.budget_hours * 7200, memory_mb=8192,
-                              processes=1024, file_mb=2048, disk_mb=8192),
+                limits=Limits(
+                    wall_s=task.budget_hours * 3600,
+                    cpu_s=task.budget_hours * 7200,
+                    memory_mb=8192,
+                    processes=1024,
+                    file_mb=2048,
+                    disk_mb=8192,
+                ),
                 log=context.log,
                 symlinks=toolchain.symlinks,
             )
         )
-        stop = "time" if done.ended == "limit" else "done" if done.code == 0 else "error"
-        return AgentReport(stop, f"the command ended with {done.ended} {done.code} after {done.wall_s:.0f} s")
+        shutil.rmtree(home)
+        if done.ended == "limit":
+            return AgentReport(
+                "time" if done.limit in ("wall", "cpu") else "error", f"the command passed its limit of {done.limit}"
+            )
+        stop = "done" if (done.ended, done.code) == ("exit", 0) else "error"
+        return AgentReport(stop, f"the command ended with {done.ended} {done.code}")
 
 
 def agent_named(name: str) -> Agent:

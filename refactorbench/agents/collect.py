@@ -8,7 +8,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from refactorbench.errors import UsageError
+from refactorbench.errors import HarnessError, UsageError
 from refactorbench.hashing import walk
 
 LARGEST_TREE = 4 << 30
@@ -16,20 +16,33 @@ MOST_FILES = 200_000
 
 
 def excluded(rel: str, patterns: tuple[str, ...]) -> bool:
-    """True if `rel` or a folder above it matches a pattern; a pattern without a slash inside matches at the top only."""
+    """True if `rel` or a folder above it matches; a pattern without a slash matches at the tree's top only."""
     parts = rel.split("/")
     heads = ["/".join(parts[: i + 1]) for i in range(len(parts))]
     return any(fnmatch.fnmatchcase(head, pattern.rstrip("/")) for head in heads for pattern in patterns)
 
 
-def collect(source: Path, dest: Path, exclude: tuple[str, ...]) -> tuple[str, ...]:
+def collect(source: Path, dest: Path, exclude: tuple[str, ...], may_be_empty: bool = False) -> tuple[str, ...]:
     """Copy the tree `source` to the new folder `dest`; return what was left out (excluded folders, special files).
 
-    Modes and links are kept as they are; nothing outside `source` is followed. UsageError when there is nothing to
-    grade or the tree is beyond 200,000 entries or 4 GiB.
+    Links and executable bits are kept; nothing outside `source` is followed. UsageError when the tree can't be read,
+    is beyond 200,000 entries or 4 GiB, or holds no file; the latter is an agent's result where it `may_be_empty`.
     """
     if not source.is_dir():
         raise UsageError(f"--submission {source} is not a folder: name the root of the migrated tree")
+    if dest.resolve().is_relative_to(source.resolve()):
+        raise UsageError(f"the run directory lies inside --submission {source}: give --out a folder elsewhere")
+    try:
+        return _copy(source, dest, exclude, may_be_empty)
+    except PermissionError as e:
+        raise UsageError(
+            f"cannot copy {e.filename} ({e.strerror}), so {source} can't be graded: change its mode"
+        ) from e
+    except OSError as e:
+        raise HarnessError(f"cannot copy {source} to {dest}: {e.strerror}; free some space and resume") from e
+
+
+def _copy(source: Path, dest: Path, exclude: tuple[str, ...], may_be_empty: bool) -> tuple[str, ...]:
     left_out: list[str] = []
     total = count = 0
     dest.mkdir(parents=True)
@@ -54,6 +67,6 @@ def collect(source: Path, dest: Path, exclude: tuple[str, ...]) -> tuple[str, ..
             target.chmod(0o755 if info.st_mode & 0o100 else 0o644)
         else:
             left_out.append(rel)
-    if count == 0:
+    if count == 0 and not may_be_empty:
         raise UsageError(f"--submission {source} holds no files, so there is nothing to grade: name the migrated tree")
     return tuple(sorted(left_out))

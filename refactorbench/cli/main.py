@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +15,9 @@ import click
 
 from refactorbench import __version__
 from refactorbench.cli import run, show, stages, tasks
-from refactorbench.errors import RefactorBenchError, did_you_mean
+from refactorbench.errors import HarnessError, RefactorBenchError, did_you_mean
+
+AGAIN = "what was finished is kept, --resume DIR goes on from there"
 
 
 class Commands(click.Group):
@@ -30,7 +33,9 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="refactorbench")
-@click.option("--root", type=click.Path(path_type=Path), help="The folder that holds tasks/ (default: found from here).")
+@click.option(
+    "--root", type=click.Path(path_type=Path), help="The folder that holds tasks/ (default: found from here)."
+)
 @click.pass_context
 def cli(ctx: click.Context, root: Path | None) -> None:
     """Tells whether a repository really moved to another technology stack without changing what its users see."""
@@ -50,7 +55,7 @@ def call(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as e:
         return e.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted: what was finished is kept, --resume DIR goes on from there", err=True)
+        click.echo(f"interrupted: {AGAIN}", err=True)
         return 130
     except click.ClickException as e:
         e.show()
@@ -61,6 +66,16 @@ def call(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as e:
+        click.echo(
+            f"error: {e.strerror or e}{f': {e.filename}' if e.filename else ''}; nothing was decided: {AGAIN}", err=True
+        )
+        return HarnessError.exit_status
+    except Exception:
+        # an unknown error is never evidence about a submission, so its status must not be that of a low score
+        traceback.print_exc()
+        click.echo(f"error: a fault of refactorbench itself (above); nothing was decided: {AGAIN}", err=True)
+        return HarnessError.exit_status
 
 
 def _terminate(_signal: int, _frame: object) -> NoReturn:

@@ -16,13 +16,21 @@ from refactorbench.progress import Progress
 from refactorbench.report import explain, funnel
 from refactorbench.result import RunResult
 
+min_score_option = click.option(
+    "--min-score", type=click.FloatRange(0, 100), help="Exit with 1 when S (0..100) is below this [default: no bar]."
+)
+
 
 def first_line(options: RunOptions, given: dict[str, Any]) -> str:
     """Say what is graded and why, and how to give something else."""
     if options.submission:
         return f"grading the tree {options.submission} as a submission of {options.task}"
-    why = "as asked" if given["agent"] or given["resume"] else (
-        "the task ships one" if options.agent == "solution" else "the task ships no solution"
+    why = (
+        "as the run was started"
+        if given["resume"]
+        else "as asked"
+        if given["agent"]
+        else ("the task ships one" if options.agent == "solution" else "the task ships no solution")
     )
     return (
         f"grading agent '{options.agent}' on {options.task} ({why}); "
@@ -30,20 +38,25 @@ def first_line(options: RunOptions, given: dict[str, Any]) -> str:
     )
 
 
-def grade(root: Path | None, given: dict[str, Any], stages: tuple[str, ...]) -> RunResult:
-    """Run the stages asked for and return the result; what is printed on the way goes to stderr."""
+def grade(root: Path | None, given: dict[str, Any], stages: tuple[str, ...] | None, as_json: bool) -> RunResult:
+    """Run the stages asked for and return the result. The first line is said at once; progress goes to stderr."""
     data = find_root(root)
     options, out = choose_options(data, given, stages)
+    click.echo(first_line(options, given), err=as_json)
     progress = Progress()
-    progress.say(first_line(options, given))
-    return run_pipeline(data, options, out, cache_dir(), progress)
+    try:
+        progress.say(f"run directory {out}")
+        return run_pipeline(data, options, out, cache_dir(), progress)
+    finally:
+        progress.end()
 
 
 def finish(result: RunResult, as_json: bool, min_score: float | None) -> None:
     """Print the result; its last line says what the score means. Raises for the exit statuses 1 and 3."""
     emit(result, as_json, lambda: explain.why(result))
-    if result.status == "unscored":
-        raise HarnessError("no verdict: " + "; ".join(result.score.why))
+    if result.cause or result.status == "unscored":
+        why = result.cause or "; ".join(result.score.why)
+        raise HarnessError(f"no verdict: {why}; --resume tries again what is open, what is decided is kept")
     if min_score is not None and result.score.value is not None and 100 * result.score.value < min_score:
         raise BelowBar(f"S = {100 * result.score.value:.0f} is below --min-score {min_score:g}")
 
@@ -51,17 +64,19 @@ def finish(result: RunResult, as_json: bool, min_score: float | None) -> None:
 @click.command("run")
 @run_options
 @click.option("--stages", callback=stage_list, help="Some of audit,behaviour,verification [default: all].")
-@click.option("--min-score", type=click.FloatRange(0, 100), help="Exit with 1 when S (0..100) is below this.")
+@min_score_option
 @json_option
 @click.pass_obj
-def run_command(root: Path | None, stages: tuple[str, ...], min_score: float | None, as_json: bool, **given: Any) -> None:
+def run_command(
+    root: Path | None, stages: tuple[str, ...] | None, min_score: float | None, as_json: bool, **given: Any
+) -> None:
     """Migrate (or take a tree), audit, replay, verify, score."""
-    finish(grade(root, given, stages), as_json, min_score)
+    finish(grade(root, given, stages, as_json), as_json, min_score)
 
 
 @click.command("score")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--min-score", type=click.FloatRange(0, 100), help="Exit with 1 when S (0..100) is below this.")
+@min_score_option
 @json_option
 @click.pass_obj
 def score_command(root: Path | None, run: Path | None, min_score: float | None, as_json: bool) -> None:

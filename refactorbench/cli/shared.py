@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from refactorbench.errors import UsageError
+from refactorbench.catalog.load import load_task
+from refactorbench.errors import UsageError, did_you_mean
 from refactorbench.journal import read_json
 from refactorbench.options import STAGES, RunOptions
 from refactorbench.paths import RunPaths
@@ -35,27 +36,38 @@ def run_options(f: F) -> F:
     for option in reversed(
         (
             click.option("--task", help="Task id, e.g. bzip2-rust (see `task list`)."),
-            click.option("--agent", help="Who migrates: solution, noop, or command:SHELL-COMMAND."),
-            click.option("--submission", type=click.Path(path_type=Path), help="Grade this tree instead of running an agent."),
+            click.option(
+                "--agent",
+                help="Who migrates: solution, noop, command:SHELL-COMMAND [default: solution if there is one, else noop].",
+            ),
+            click.option(
+                "--submission", type=click.Path(path_type=Path), help="Grade this tree instead of running an agent."
+            ),
             click.option("--panel", help="Judges and verifiers [default: offline; quick with --quick]."),
-            click.option("--out", type=click.Path(path_type=Path), help="Run directory [default: runs/TASK-AGENT-TIME]."),
+            click.option(
+                "--out", type=click.Path(path_type=Path), help="Run directory [default: runs/TASK-AGENT-TIME]."
+            ),
             click.option("--resume", type=click.Path(path_type=Path), help="Go on with this run directory."),
             click.option("--jobs", type=click.IntRange(1, 256), help="Parallel workers [default: the cores]."),
-            click.option("--seed", type=int, default=1, show_default=True, help="Seed of all the harness's randomness."),
-            click.option("--quick", is_flag=True, help="A seeded tenth of the checks; labelled, never comparable."),
+            click.option("--seed", type=int, help="Seed of all the harness's randomness [default: 1]."),
+            click.option(
+                "--quick", is_flag=True, help="A seeded tenth of the checks; labelled, never comparable [default: all]."
+            ),
         )
     ):
         f = option(f)
     return f
 
 
-def stage_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
-    if not value:
-        return STAGES
+def stage_list(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
     named = tuple(dict.fromkeys(s.strip() for s in value.split(",")))
     for s in named:
         if s not in STAGES:
-            raise click.BadParameter(f"'{s}' is no stage: use a comma-separated list of {', '.join(STAGES)}")
+            raise click.BadParameter(
+                f"'{s}' is no stage{did_you_mean(s, STAGES)}: use a comma-separated list of {', '.join(STAGES)}"
+            )
     return tuple(s for s in STAGES if s in named)
 
 
@@ -63,25 +75,37 @@ def default_agent(folder: Path) -> str:
     return "solution" if (folder / "solution").is_dir() else "noop"
 
 
-def choose_options(root: Path, given: dict[str, Any], stages: tuple[str, ...]) -> tuple[RunOptions, Path]:
+def resumed(given: dict[str, Any], stages: tuple[str, ...] | None) -> tuple[RunOptions, Path]:
+    """The stored options of --resume DIR; UsageError when others are named as well. Only --jobs may change."""
+    paths = RunPaths(given["resume"])
+    if not paths.options.is_file():
+        raise UsageError(f"--resume {given['resume']} is no run directory: name what `run --out` wrote")
+    stored = read_json(paths.options, RunOptions)
+    keys = ("task", "agent", "panel", "seed", "quick")
+    named = {key: given[key] for key in keys if given[key] is not None and given[key] is not False}
+    named |= {"submission": str(given["submission"].resolve())} if given["submission"] else {}
+    named |= {"stages": stages} if stages is not None else {}
+    for key, value in named.items():
+        if value != getattr(stored, key):
+            raise UsageError(
+                f"--{key} {value} differs from the run's own {getattr(stored, key)}: a run's identity is its "
+                f"directory, so resume without --{key} or start a new run"
+            )
+    if given["out"] and given["out"].resolve() != paths.root.resolve():
+        raise UsageError(f"--out {given['out']} and --resume {paths.root} name two directories: give one of them")
+    return (msgspec.structs.replace(stored, jobs=given["jobs"]) if given["jobs"] else stored), paths.root
+
+
+def choose_options(root: Path, given: dict[str, Any], stages: tuple[str, ...] | None) -> tuple[RunOptions, Path]:
     """Return the options and the run directory. Resuming takes the stored options; naming others as well is refused."""
     if given["resume"]:
-        paths = RunPaths(given["resume"])
-        if not paths.options.is_file():
-            raise UsageError(f"--resume {given['resume']} is no run directory: name what `run --out` wrote")
-        stored = read_json(paths.options, RunOptions)
-        for key in ("task", "agent", "panel"):
-            if given[key] and given[key] != getattr(stored, key):
-                raise UsageError(
-                    f"--{key} {given[key]} differs from the run's own {getattr(stored, key)}: a run's identity is its "
-                    f"directory, so resume without --{key} or start a new run"
-                )
-        return (msgspec.structs.replace(stored, jobs=given["jobs"]) if given["jobs"] else stored), paths.root
+        return resumed(given, stages)
     if not given["task"]:
         raise UsageError("--task is missing: name one (`refactorbench task list` shows them)")
     if given["agent"] and given["submission"]:
         raise UsageError("--agent and --submission exclude each other: a tree handed in has no agent")
     task = given["task"]
+    load_task(root, task)  # what is wrong with it is told before anything else is said
     submission = str(given["submission"].resolve()) if given["submission"] else ""
     agent = "submission" if submission else given["agent"] or default_agent(root / "tasks" / task)
     options = RunOptions(
@@ -89,10 +113,10 @@ def choose_options(root: Path, given: dict[str, Any], stages: tuple[str, ...]) -
         agent=agent,
         submission=submission,
         panel=given["panel"] or ("quick" if given["quick"] else "offline"),
-        stages=stages,
-        jobs=given["jobs"] or os.cpu_count() or 1,
+        stages=STAGES if stages is None else stages,
+        jobs=given["jobs"] or len(os.sched_getaffinity(0)),
         quick=given["quick"],
-        seed=given["seed"],
+        seed=1 if given["seed"] is None else given["seed"],
     )
     short = "command" if agent.startswith("command:") else agent
     out = given["out"] or Path("runs") / f"{task}-{short}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -107,7 +131,9 @@ def latest_run(named: Path | None) -> RunPaths:
         if not (named / "options.json").is_file():
             raise UsageError(f"{named} is no run directory: name what `run --out` wrote")
         return RunPaths(named)
-    found = sorted(Path("runs").glob("**/options.json"), key=lambda p: p.stat().st_mtime) if Path("runs").is_dir() else []
+    found = (
+        sorted(Path("runs").glob("**/options.json"), key=lambda p: p.stat().st_mtime) if Path("runs").is_dir() else []
+    )
     if not found:
         raise UsageError("no run in runs/: name a run directory")
     return RunPaths(found[-1].parent)

@@ -20,7 +20,7 @@ def _stage(name: str, stages: tuple[str, ...], text: str) -> click.Command:
     @json_option
     @click.pass_obj
     def command(root: Path | None, as_json: bool, **given: Any) -> None:
-        finish(grade(root, given, stages), as_json, None)
+        finish(grade(root, given, stages, as_json), as_json, None)
 
     return command
 

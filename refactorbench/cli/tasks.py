@@ -34,7 +34,9 @@ def list_command(root: Path | None, as_json: bool) -> None:
          "criteria": len(t.criteria.criterion), "title": t.task.title}
         for t in loaded
     ]  # fmt: skip
-    emit(rows, as_json, lambda: "\n".join(f"{r['id']:16} {r['status']:12} {r['hours']:4g} h  {r['title']}" for r in rows))
+    emit(
+        rows, as_json, lambda: "\n".join(f"{r['id']:16} {r['status']:12} {r['hours']:4g} h  {r['title']}" for r in rows)
+    )
 
 
 @task_group.command("show")
@@ -48,7 +50,9 @@ def show_command(root: Path | None, task: str, as_json: bool) -> None:
     def text() -> str:
         t = loaded.task
         lines = [f"{t.id} ({t.status}): {t.title}", f"  {t.from_stack} -> {t.to_stack}, {t.budget_hours:g} hours"]
-        lines.append(f"  State A: {t.state_a.kind} {t.state_a.package} {t.state_a.version}, sha256 {t.state_a.sha256[:16]}")
+        lines.append(
+            f"  State A: {t.state_a.kind} {t.state_a.package} {t.state_a.version}, sha256 {t.state_a.sha256[:16]}"
+        )
         lines += [f"  criterion {c.id}: {c.question}" for c in loaded.criteria.criterion]
         lines += [f"  verifier {d.id}: {d.title}" for d in loaded.briefs.direction]
         lines += [f"  in scope: {s}" for s in loaded.briefs.scope.allow]

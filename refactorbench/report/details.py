@@ -9,13 +9,14 @@ import msgspec
 
 from refactorbench.audit.stage import AuditResult
 from refactorbench.behaviour.fresh import FreshResult
-from refactorbench.behaviour.model import UnitResult
+from refactorbench.behaviour.model import Selection, UnitResult
+from refactorbench.behaviour.replay import units
 from refactorbench.catalog.load import load_task
 from refactorbench.catalog.recordings import load_recording
 from refactorbench.errors import UsageError, did_you_mean
 from refactorbench.journal import read_json
 from refactorbench.observe.model import Check
-from refactorbench.options import RunOptions
+from refactorbench.options import QUICK_ONE_IN, RunOptions
 from refactorbench.paths import RunPaths
 from refactorbench.result import RunResult
 from refactorbench.verification.model import StageResult, VerifierResult
@@ -67,14 +68,31 @@ def check(root: Path, paths: RunPaths, id: str) -> dict[str, Any] | None:
     if hit is not None:
         return {"check": hit}
     known = check_named(root, paths, id)
-    return None if known is None else {"check": {"id": id, "module": known.module, "outcome": "no difference was seen"}}
+    return (
+        None if known is None else {"check": {"id": id, "module": known.module, "outcome": silent(root, paths, known)}}
+    )
+
+
+def silent(root: Path, paths: RunPaths, known: Check) -> str:
+    """What it means that no result names a recorded check: it passed, wasn't chosen by --quick, or wasn't run."""
+    options = read_json(paths.options, RunOptions)
+    recording = load_recording(load_task(root, options.task))
+    checks = recording.entry(known.module).checks
+    seq = next(n for n, id in enumerate(recording.ids(known.module)) if id == known.id)
+    chosen = Selection(QUICK_ONE_IN, options.seed).takes(known.id, known.module, seq, checks)
+    if options.quick and not chosen:
+        return "not run: --quick replays a tenth of the checks, and not this one"
+    unit = next(u for u in units(recording) if u.module == known.module and u.start <= seq < u.stop)
+    done = stored(paths, unit.name, UnitResult) is not None
+    return "pass: no difference was seen" if done else "not run"
 
 
 def verifier(paths: RunPaths, id: str) -> dict[str, Any] | None:
     stage: StageResult | None = stored(paths, "verification", StageResult)
     for v in stage.verifiers.values() if stage else ():
         if v.verifier == id or (v.counterexample and v.counterexample.id == id):
-            return {"verifier": v}
+            script = paths.verification / v.counterexample.id / "reproduce.sh" if v.counterexample else None
+            return {"verifier": v, "reproducer": str(script) if script and script.is_file() else ""}
     return None
 
 
@@ -86,14 +104,17 @@ def find(root: Path, paths: RunPaths, id: str) -> dict[str, Any]:
         known = [c.id for c in result.stage1.criteria] if result.stage1 else []
         known += [n for v in (result.stage3.verifiers if result.stage3 else ()) for n in (v.id, v.counterexample) if n]
         known += [r.id for u in replay_units(paths) for r in u.results]
-        raise UsageError(f"{paths.root} has nothing named '{id}'{did_you_mean(id, known)}: name a criterion, check, verifier or counterexample")
+        raise UsageError(
+            f"{paths.root} has nothing named '{id}'{did_you_mean(id, known)}: name a criterion, check, "
+            "verifier or counterexample"
+        )
     return found
 
 
 def text(found: dict[str, Any]) -> str:
     """Render one of `find`'s answers for people."""
     if "verifier" in found:
-        return _verifier(found["verifier"])
+        return _verifier(found["verifier"], found["reproducer"])
     if "check" in found:
         data = msgspec.to_builtins(found["check"])
         lines = [f"{data['id']}  (module {data['module']})"]
@@ -107,19 +128,24 @@ def text(found: dict[str, Any]) -> str:
         lines += [f"  {f.strength.value} {f.kind} ({f.eye.value}): {f.why}", f"    at {msgspec.to_builtins(f.anchor)}"]
         if f.id in found["refused"]:
             lines.append(f"    refused: {found['refused'][f.id]}")
-    lines += [f"  covered by {eye}: " + ", ".join(f"{k} {v}" for k, v in what.items()) for eye, what in found["covered"].items()]
+    lines += [
+        f"  covered by {eye}: " + ", ".join(f"{k} {v}" for k, v in what.items())
+        for eye, what in found["covered"].items()
+    ]
     return "\n".join(lines)
 
 
-def _verifier(v: VerifierResult) -> str:
+def _verifier(v: VerifierResult, reproducer: str) -> str:
     a = v.activity
     lines = [
         f"{v.verifier} {v.title}: {v.outcome.status.value}" + (f": {v.outcome.cause}" if v.outcome.cause else ""),
-        f"  {a.executed} inputs on both sides, {a.denied} out of scope, {a.duplicates} repeated, {a.divergences} divergences",
+        f"  {a.executed} inputs on both sides, {a.denied} out of scope, {a.duplicates} repeated, "
+        f"{a.divergences} divergences",
     ]
     lines += [f"  refused {n}: {why}" for why, n in sorted(a.refused.items())]
     if v.counterexample:
         ce = v.counterexample
         lines.append(f"  counterexample {ce.id}: {ce.size} bytes of input, {ce.original_size} before minimising")
         lines += [f"    {line}" for line in ce.explanation.splitlines()]
+        lines += [f"    stand-alone: sh {reproducer} PRODUCT_TREE"] if reproducer else []
     return "\n".join(lines)

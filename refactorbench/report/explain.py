@@ -5,11 +5,13 @@ from __future__ import annotations
 from refactorbench.outcome import Outcome, Status
 from refactorbench.result import RunResult, StageOne, StageThree, StageTwo
 
-MEANING = {
-    0: "0: it was not migrated, or it is not the same system any more",
-    40: "40: migrated and every recorded check passes, but every verifier found a difference",
-    100: "100: migrated, every recorded check passes, and no verifier found a difference",
-}
+CAUSE = 100  # characters of a cause that a table shows; `show RUN ID` has the rest
+
+
+def cut(cause: str, size: int = CAUSE) -> str:
+    """`cause` on one line of at most `size` characters."""
+    line = " ".join(cause.split())
+    return line if len(line) <= size else line[: size - 3] + "..."
 
 
 def mark(outcome: Outcome) -> str:
@@ -20,7 +22,7 @@ def stage_one(one: StageOne) -> list[str]:
     g = {1: "passed", 0: "FAILED", None: "UNDECIDED"}[one.g]
     lines = [f"stage I   {g}: {one.without_vote} of {len(one.criteria)} criteria decided without a vote"]
     for c in one.criteria:
-        tail = f"  ({c.outcome.cause})" if c.outcome.cause else ""
+        tail = f"  ({cut(c.outcome.cause)})" if c.outcome.cause else ""
         narrow = "  narrow, in the human queue" if c.narrow else ""
         lines.append(f"    {mark(c.outcome):4} {c.id}: {c.title}{tail}{narrow}")
     return lines
@@ -28,7 +30,10 @@ def stage_one(one: StageOne) -> list[str]:
 
 def stage_two(two: StageTwo) -> list[str]:
     word = {True: "passed", False: "FAILED", None: "OPEN"}[two.complete]
-    lines = [f"stage II  {word}: {two.passed} of {two.expected} recorded checks" + ("" if two.credited else "  (not credited)")]
+    lines = [
+        f"stage II  {word}: {two.passed} of {two.expected} recorded checks"
+        + ("" if two.credited else "  (not credited)")
+    ]
     if two.note:
         lines.append(f"    note: {two.note}")
     for m in two.modules:
@@ -47,29 +52,56 @@ def stage_three(three: StageThree) -> list[str]:
     for v in three.verifiers:
         word = {Status.PASS: "held off", Status.FAIL: "BROKEN"}.get(v.outcome.status, "ERROR")
         found = f"  counterexample {v.counterexample}" if v.counterexample else ""
-        cause = f"  ({v.outcome.cause})" if v.outcome.cause and not v.outcome.passed else ""
+        cause = f"  ({cut(v.outcome.cause)})" if v.outcome.cause and not v.outcome.passed else ""
         lines.append(f"    {word:8} {v.id} {v.title}: {v.inputs} inputs{found}{cause}")
     return lines
 
 
+def beside(r: RunResult) -> str:
+    """What stands beside every S: the panel, the criteria without a vote, and whether it may be compared."""
+    one = r.stage1
+    votes = f"; {one.without_vote} of {len(one.criteria)} criteria without a vote" if one else ""
+    return f"panel {r.panel}{votes}" + ("" if r.comparable else "; not comparable")
+
+
+def verdict(r: RunResult) -> str:
+    """What a decided S says, in a sentence."""
+    if r.stage1 and r.stage1.g == 0:
+        failed = sum(c.required and c.outcome.counts_against_submission for c in r.stage1.criteria)
+        blind = "; BLIND: every recorded check passes all the same" if r.blind else ""
+        return f"it was not migrated, {failed} of {len(r.stage1.criteria)} criteria failed{blind}"
+    if r.score.all_checks is False:
+        missing = f", {r.stage2.expected - r.stage2.passed} of {r.stage2.expected} recorded checks" if r.stage2 else ""
+        return f"it is not the same system any more{missing} do not pass"
+    broken = sum(v.outcome.counts_against_submission for v in (r.stage3.verifiers if r.stage3 else ()))
+    found = f"{broken} of 6 verifiers found a difference" if broken else "no verifier found a difference"
+    return f"migrated, every recorded check passes, and {found}"
+
+
 def meaning(r: RunResult) -> str:
     """The last line: what S says, in a sentence."""
-    if r.score.value is None:
-        return (
-            f"unscored, S is between {100 * r.score.low:.0f} and {100 * r.score.high:.0f}: " + "; ".join(r.score.why)
-        )
-    s = round(100 * r.score.value)
-    said = MEANING.get(s, f"{s}: migrated and every recorded check passes; some verifiers found differences")
-    blind = "; BLIND: every recorded check passes although nothing was migrated" if r.blind else ""
-    return f"S = {said}{blind}"
+    if r.score.value is not None:
+        return f"S = {100 * r.score.value:.0f} ({beside(r)}): {verdict(r)}"
+    between = f"S is between {100 * r.score.low:.0f} and {100 * r.score.high:.0f} ({beside(r)})"
+    if r.cause:
+        return f"unscored, {between}: {cut(r.cause, 3 * CAUSE)}"
+    return f"no score, only a part was asked for; {between}: " + "; ".join(r.score.why)
 
 
 def why(r: RunResult) -> str:
     """Return the whole explanation; the last line is the score's meaning."""
-    lines = [f"{r.task} ({r.task_status})  agent {r.agent}  panel {r.panel}" + ("" if r.comparable else "  NOT COMPARABLE")]
+    stopped = "" if r.stop == "done" else f" (ended by {r.stop})"
+    lines = [
+        f"{r.task} ({r.task_status})  agent {cut(r.agent, 60)}{stopped}  panel {r.panel}"
+        + ("" if r.comparable else "  NOT COMPARABLE")
+    ]
     if r.removed:
-        lines.append(f"    left out of the submission: {', '.join(r.removed[:8])}" + (" ..." if len(r.removed) > 8 else ""))
-    lines.append(f"build     {mark(r.build)}" + (f": {r.build.cause}" if r.build.cause else f": artefact {r.artefact[:12]}"))
+        lines.append(
+            f"    left out of the submission: {', '.join(r.removed[:8])}" + (" ..." if len(r.removed) > 8 else "")
+        )
+    lines.append(
+        f"build     {mark(r.build)}" + (f": {cut(r.build.cause)}" if r.build.cause else f": artefact {r.artefact[:12]}")
+    )
     if r.stage1:
         lines += stage_one(r.stage1)
     if r.stage2:

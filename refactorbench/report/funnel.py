@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from refactorbench.report.explain import CAUSE, cut
 from refactorbench.store.views import Funnel, find_runs, funnels, open_store, rows_of
 
 
@@ -24,7 +25,7 @@ def share(n: int, of: int) -> str:
 def funnel_text(f: Funnel) -> list[str]:
     mean = "-" if f.mean is None else f"{100 * f.mean:.2f}"
     return [
-        f"panel {f.panel}",
+        f"panel {f.panel}" + ("" if f.comparable else "  (quick, partial or never begun: not comparable)"),
         f"  started                      {share(f.started, f.started)}",
         f"  unscored                     {share(f.unscored, f.started)}",
         f"  I    migration happened      {share(f.passed1, f.started)}",
@@ -41,17 +42,22 @@ def run_text(r: dict[str, Any]) -> list[str]:
         s = f"unscored [{100 * r['low']:.0f}, {100 * r['high']:.0f}]"
     else:
         s = f"S = {100 * r['score']:.0f}"
-    marks = [m for m, on in (("blind", r["blind"]), ("accepted", r["accepted"]), ("not comparable", not r["comparable"])) if on]
+    gate = "not run" if not r["criteria"] else {1: "pass", 0: "FAIL", None: "undecided"}[r["gate"]]
+    marks = [
+        m
+        for m, on in (("blind", r["blind"]), ("accepted", r["accepted"]), ("not comparable", not r["comparable"]))
+        if on
+    ]
     stage3 = f"{r['survived']}/{r['verifiers']}" if r["verifiers"] else "-"
     lines = [
         f"  {r['task']} ({r['task_status']})  {r['agent']}  {s}  under {r['panel']}"
         + (f"  [{', '.join(marks)}]" if marks else ""),
-        f"      I {'pass' if r['passed1'] else 'FAIL' if r['criteria'] else 'not run'}"
+        f"      I {gate}"
         f" ({r['without_vote']} of {r['criteria']} criteria without a vote)"
         f"   II {r['checks_passed']}/{r['checks']}   III {stage3}   {r['run']}",
     ]
     if r["cause"]:
-        lines.append(f"      unscored because: {r['cause']}")
+        lines.append(f"      unscored because: {cut(r['cause'], 3 * CAUSE)}")
     return lines
 
 

@@ -1,0 +1,5 @@
+"""`python -m refactorbench`."""
+
+from refactorbench.cli.main import main
+
+main()

@@ -1,0 +1,6 @@
+#include <stdio.h>
+#include <string.h>
+
+struct totals {
+    unsigned long lines, words, bytes;
+};
