@@ -2,13 +2,15 @@
 
 Two links of the same code differ in the distances between sections once debug information adds any, and in the order of
 the global offset table. So code is compared modulo relocation: where bytes differ, both sides must hold a 4-byte
-distance that leads to the same place. One insertion is known and allowed: rustc makes a program's `main` touch
-.debug_gdb_scripts when it writes debug information.
+distance that leads to the same place. One exception is known and allowed: with debug information rustc makes a
+program's `main` touch .debug_gdb_scripts, so `main` (with all that is inlined into it) may differ, and what follows it
+may stand a little further on.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ IMMEDIATES = (0, 1, 2, 4)  # bytes of an instruction behind its distance
 MAX_BYTES = 512 << 20
 LINKER_MADE = (".plt", ".plt.got", ".plt.sec", ".iplt")  # written by the linker, not from any object
 GOT = (".got", ".got.plt")
+HEAD, GOOD_FIT, MAX_SHIFT = 64, 0.5, 128  # bytes of a function that are compared to find it again; how well; how far
 GDB_SCRIPTS = ".debug_gdb_scripts"
 # mov distance(%rip),%al or another register
 TOUCH = re.compile(rb"\x44?(?:\x0f\xb6|\x8a)[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](.{4})", re.DOTALL)
@@ -45,7 +48,7 @@ class Image(msgspec.Struct, frozen=True):
 
     sections: tuple[Section, ...]
     slots: dict[int, tuple[str, int]]
-    main: tuple[int, int]  # address behind `main` and of the next function; zeros where there is no such symbol
+    functions: tuple[tuple[int, int, str], ...]  # (address, size, name) of named code, by address
 
     def code(self) -> dict[str, Section]:
         return {s.name: s for s in self.sections if s.code and s.name not in LINKER_MADE}
@@ -58,7 +61,7 @@ def read_image(path: Path) -> Image:
     try:
         with path.open("rb") as f:
             elf = ELFFile(f)
-            return Image(tuple(_sections(elf)), _slots(elf), _main(elf))
+            return Image(tuple(_sections(elf)), _slots(elf), _functions(elf))
     except (ELFError, ValueError, KeyError, TypeError, AttributeError, OSError, MemoryError) as e:
         raise ValueError(f"{path.name} can't be read as ELF: {e}") from e
 
@@ -84,51 +87,58 @@ def _slots(elf: ELFFile) -> dict[int, tuple[str, int]]:
     return slots
 
 
-def _main(elf: ELFFile) -> tuple[int, int]:
+def _functions(elf: ELFFile) -> tuple[tuple[int, int, str], ...]:
     table: Any = elf.get_section_by_name(".symtab")
-    mains = table.get_symbol_by_name("main") if table else None
-    if not mains:
-        return 0, 0
-    end = mains[0]["st_value"] + mains[0]["st_size"]
-    later = [s["st_value"] for s in table.iter_symbols() if s["st_value"] >= end and s["st_info"]["type"] == "STT_FUNC"]
-    return end, min(later, default=0)
+    if table is None:
+        return ()
+    named = (s for s in table.iter_symbols() if s["st_info"]["type"] == "STT_FUNC" and s["st_size"])
+    first = {s["st_value"]: (s["st_value"], s["st_size"], s.name) for s in named}
+    return tuple(first[at] for at in sorted(first))
 
 
 class _Pair:
-    """The artefact's image beside the evidence's, with the way from offsets of the latter's .text to the former's."""
+    """The artefact's image beside the evidence's, and how far each function of the latter's .text stands further on."""
 
     def __init__(self, ours: Image, theirs: Image) -> None:
         self.ours, self.theirs = ours, theirs
-        self.touch = self.size = self.end = self.next = self.shift = 0
+        self.starts: list[int] = []  # offsets in the evidence's .text of `main` and of each function behind it
+        self.shifts: list[int] = []
+        self.sizes: list[int] = []
         text, twin = ours.code().get(".text"), theirs.code().get(".text")
-        if text and twin:
-            self._find_touch(text, twin)
+        if text and twin and _touches_scripts(ours, theirs, twin):
+            self._align(text, twin)
 
-    def _find_touch(self, text: Section, twin: Section) -> None:
-        scripts = next((s for s in self.theirs.sections if s.name == GDB_SCRIPTS), None)
-        if scripts is None or any(s.name == GDB_SCRIPTS for s in self.ours.sections):
-            return
-        for match in TOUCH.finditer(twin.data):
-            target = twin.start + match.end() + int.from_bytes(match[1], "little", signed=True)
-            end, later = self.theirs.main
-            if target == scripts.start and match.end() < end - twin.start <= later - twin.start <= twin.size:
-                self.touch, self.size = match.start(), len(match[0])
-                self.end, self.next = end - twin.start, later - twin.start
-                self.shift = twin.size - text.size
-                return
+    def _align(self, text: Section, twin: Section) -> None:
+        names = [name for _, _, name in self.theirs.functions]
+        shift = total = twin.size - text.size
+        for number in range(names.index("main"), len(names)):
+            start, size, _ = self.theirs.functions[number]
+            at = start - twin.start
+            if not 0 <= at < twin.size:
+                continue
+            if self.starts:
+                shift = _best_shift(text.data, twin.data, at, min(size, HEAD), (shift, total))
+            self.starts.append(at)
+            self.shifts.append(shift if len(self.starts) > 1 else 0)
+            self.sizes.append(size)
 
     def pieces(self, name: str, section: Section, twin: Section) -> list[tuple[int, int, int]]:
         """(offset in the artefact, offset in the evidence, length) of what has to be equal."""
-        if name != ".text" or not self.end:
+        if name != ".text" or not self.starts:
             return [(0, 0, section.size)] if section.size == twin.size else []
-        rest, behind = twin.size - self.next, self.touch + self.size
-        whole = [(0, 0, self.touch), (self.touch, behind, self.end - behind)]
-        return [*whole, (self.next - self.shift, self.next, rest)] if rest > 0 else whole
+        found = [(0, 0, self.starts[0])]
+        ends = [*self.starts[1:], twin.size]
+        for number in range(1, len(self.starts)):
+            at, shift = self.starts[number], self.shifts[number]
+            moves = number + 1 < len(self.shifts) and self.shifts[number + 1] != shift
+            length = min(self.sizes[number], ends[number] - at) if moves else ends[number] - at
+            found.append((at - shift, at, length))
+        return found
 
     def _text_offset(self, offset: int) -> int:
-        if not self.end or offset <= self.touch:
-            return offset
-        return offset - self.size if offset <= self.end else offset - self.shift
+        """Where the artefact has what the evidence has at `offset` of .text."""
+        number = bisect_right(self.starts, offset) - 1
+        return offset - self.shifts[number] if number >= 0 else offset
 
     def places(self, address: int, image: Image, depth: int = 0) -> set[Place]:
         """What stands at an address: (section, offset), or for a slot of the offset table what it is filled with."""
@@ -146,6 +156,36 @@ class _Pair:
             offset = address - s.start
             found.add((s.name, self._text_offset(offset) if s.name == ".text" and image is self.theirs else offset))
         return found
+
+
+def _touches_scripts(ours: Image, theirs: Image, twin: Section) -> bool:
+    """Whether the evidence's `main` loads from .debug_gdb_scripts, a section that the artefact doesn't have."""
+    scripts = next((s for s in theirs.sections if s.name == GDB_SCRIPTS), None)
+    main = next(((at, size) for at, size, name in theirs.functions if name == "main"), None)
+    if scripts is None or main is None or any(s.name == GDB_SCRIPTS for s in ours.sections):
+        return False
+    low = main[0] - twin.start
+    for match in TOUCH.finditer(twin.data, max(low, 0), max(low, 0) + main[1]):
+        if twin.start + match.end() + int.from_bytes(match[1], "little", signed=True) == scripts.start:
+            return True
+    return False
+
+
+def _best_shift(text: bytes, twin: bytes, at: int, size: int, likely: tuple[int, ...]) -> int:
+    """By how much a function stands further on in `twin`: the first likely shift under which its head fits, else the
+    best of those that alignment allows."""
+    head = twin[at : at + size]
+
+    def fit(shift: int) -> float:
+        if at < shift:
+            return 0.0
+        other = text[at - shift : at - shift + size]
+        return sum(a == b for a, b in zip(head, other, strict=False)) / max(1, size)
+
+    for shift in likely:
+        if fit(shift) >= GOOD_FIT:
+            return shift
+    return max(range(-MAX_SHIFT, MAX_SHIFT + 1), key=lambda s: (fit(s), -abs(s)))
 
 
 def _same_distance(pair: _Pair, one: Section, other: Section, at: int, twin_at: int) -> int:

@@ -28,7 +28,7 @@ from refactorbench.catalog.models import (
 from refactorbench.sandbox import BubblewrapSandbox, Limits
 
 CARGO = "set -e\ncargo build --release --offline\n"
-EVIDENCE = {"REFACTORBENCH_EVIDENCE_FLAGS": "-C debuginfo=2 -C strip=none"}
+EVIDENCE = {"REFACTORBENCH_EVIDENCE_FLAGS": "-C debuginfo=1 -C strip=none"}
 COMPILERS = ("cc1", "cc1plus", "lto1", "as", "clang", "tcc")
 BOTH = {"bin/tool": "target/release/tool", "lib/libtool.so": "target/release/libtool.so"}
 ONE = {"bin/tool": "target/release/tool"}
