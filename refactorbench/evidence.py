@@ -21,6 +21,8 @@ from refactorbench.behaviour.memorisation import memorisation
 from refactorbench.behaviour.model import BehaviourResult
 from refactorbench.catalog.python import generator
 from refactorbench.catalog.recordings import Recording
+from refactorbench.errors import HarnessError
+from refactorbench.observe.executor import RESTARTS
 from refactorbench.observe.model import Check
 from refactorbench.observe.spec import base_env, find_library
 from refactorbench.options import RunOptions
@@ -75,24 +77,42 @@ def traced_sample(p: Prepared, seed: int) -> list[Check]:
     return [c for c in (*sample, *fresh_checks(p, seed)) if c.observer == "process"]
 
 
-def trace(checks: list[Check], open_worker: Callable[[], Worker]) -> None:
-    """Run `checks` one after another in one traced worker; what they answer has been judged already."""
-    with open_worker() as worker:
-        for check in checks:
-            worker.observe(check)
+def trace(checks: list[Check], open_traced: Callable[[Path], Worker], folder: Path, name: str) -> tuple[Path, ...]:
+    """Run `checks` one after another under the tracer; what they answer has been judged already.
+
+    A worker that breaks leaves its trace; the next one goes on, with the check that was running, in a trace of its own.
+    HarnessError when one check broke RESTARTS + 1 workers.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{name}*.trace"):
+        old.unlink()
+    paths: list[Path] = []
+    at = failures = 0
+    while at < len(checks):
+        paths.append(folder / (f"{name}-{len(paths)}.trace" if paths else f"{name}.trace"))
+        with open_traced(paths[-1]) as worker:
+            try:
+                while at < len(checks):
+                    worker.observe(checks[at])
+                    at, failures = at + 1, 0
+            except HarnessError:
+                failures += 1
+                if failures > RESTARTS:
+                    raise
+    return tuple(p for p in paths if p.is_file())
 
 
 def traces(
     p: Prepared, options: RunOptions, folder: Path, builds: Builds, open_traced: OpenTraced
-) -> tuple[Path, Path]:
-    """Trace the sample on both sides; return (submission's, State A's) trace."""
-    folder.mkdir(parents=True, exist_ok=True)
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Trace the sample on both sides; return (submission's, State A's) traces."""
     sample = traced_sample(p, options.seed)
-    paths = folder / "submission.trace", folder / "state-a.trace"
-    for path, product in zip(paths, (builds.target.product, builds.reference.product), strict=True):
-        path.unlink(missing_ok=True)
-        trace(sample, open_traced(product, path))
-    return paths
+    sides = {"submission": builds.target.product, "state-a": builds.reference.product}
+    one, two = (
+        trace(sample, lambda path, product=product: open_traced(product, path)(), folder, name)  # type: ignore[misc]
+        for name, product in sides.items()
+    )
+    return one, two
 
 
 def audit_run(
@@ -109,8 +129,7 @@ def audit_run(
     own: tuple[Path, ...] = ()
     theirs: tuple[Path, ...] = ()
     if builds.target.status == "built":
-        one, two = traces(p, options, folder, builds, open_traced)
-        own, theirs = (one,), (two,)
+        own, theirs = traces(p, options, folder, builds, open_traced)
     counts = None
     if behaviour is not None and fresh_result is not None and builds.target.status == "built":
         m = memorisation(behaviour, p.recording, fresh_result)

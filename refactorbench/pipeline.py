@@ -32,7 +32,7 @@ from refactorbench.catalog.recordings import load_recording
 from refactorbench.errors import HarnessError, UsageError
 from refactorbench.hashing import sha256_file, tree_digest
 from refactorbench.journal import Journal, Record, read_json, sweep_temporary, write_json
-from refactorbench.observe.executor import Executor
+from refactorbench.observe.executor import RESTARTS, Executor
 from refactorbench.observe.spec import base_env, worker_spec
 from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
 from refactorbench.paths import RunPaths
@@ -210,7 +210,7 @@ class Run:
         return Submitted(agent.name, report.stop, report.note, tree_digest(self.paths.submission), removed)
 
     def build(self) -> Builds:
-        """Build the reference (cached by content) and the submission, traced; by State A's recipe if the target fails."""
+        """Build the reference (cached by content) and the submission, traced; by State A's recipe if that fails."""
         task = self.p.loaded.task
         make = partial(build_tree, loaded=self.p.loaded, sandbox=self.p.sandbox, cache=self.p.cache)
         self.progress.say("building State A (kept for later runs)")
@@ -236,7 +236,9 @@ class Run:
 
     def opener(self, product: str, trace: Path | None = None) -> Callable[[], Worker]:
         spec = worker_spec(self.p.loaded.task, Path(product), trace)
-        return lambda: Executor(self.p.sandbox, spec)
+        # a second worker would begin the trace anew: whoever traces goes on in another file
+        restarts = RESTARTS if trace is None else 0
+        return lambda: Executor(self.p.sandbox, spec, restarts)
 
     def replay(self, builds: Builds) -> BehaviourResult:
         """Replay every recorded check; a submission without any product leaves them all not run."""

@@ -1,0 +1,63 @@
+"""What the pipeline gathers for the audit: traces that are whole even where a worker broke."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from refactorbench import evidence
+from refactorbench.errors import HarnessError
+from refactorbench.observe.executor import RESTARTS
+from refactorbench.observe.model import Check, Observation
+
+CHECKS = [Check(f"m/{n}", "m", "process", "bin/p", (b"p",)) for n in range(6)]
+
+
+class Traced:
+    """Writes the ids of its checks to its trace, as a tracer does: from an empty file on. Breaks on `breaking` ids as
+    often as told."""
+
+    def __init__(self, path: Path, breaking: dict[str, int]) -> None:
+        self.path, self.breaking = path, breaking
+        path.write_text("")
+
+    def observe(self, check: Check) -> Observation:
+        with self.path.open("a") as f:
+            f.write(check.id + " ")
+        if self.breaking.get(check.id, 0):
+            self.breaking[check.id] -= 1
+            raise HarnessError("a worker ended")
+        return Observation("exit", 0, b"", b"", ())
+
+    def __enter__(self) -> Traced:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def lay(folder: Path, breaking: dict[str, int]) -> tuple[Path, ...]:
+    return evidence.trace(CHECKS, lambda path: Traced(path, breaking), folder, "side")  # type: ignore[arg-type]
+
+
+def test_one_worker_leaves_one_trace_of_all_checks(tmp_path: Path) -> None:
+    (tmp_path / "side-1.trace").write_text("of an earlier attempt")
+    paths = lay(tmp_path, {})
+    assert [p.name for p in paths] == ["side.trace"]
+    assert paths[0].read_text().split() == [c.id for c in CHECKS]
+    assert not (tmp_path / "side-1.trace").exists()
+
+
+def test_a_broken_worker_costs_no_line_of_the_trace(tmp_path: Path) -> None:
+    paths = lay(tmp_path, {"m/2": 2, "m/5": 1})
+    told = [p.read_text() for p in paths]
+    assert told == ["m/0 m/1 m/2 ", "m/2 ", "m/2 m/3 m/4 m/5 ", "m/5 "]
+
+
+def test_a_check_that_breaks_every_worker_is_an_error_of_the_harness(tmp_path: Path) -> None:
+    lay(tmp_path, {"m/3": RESTARTS})
+    with pytest.raises(HarnessError):
+        lay(tmp_path, {"m/3": RESTARTS + 1})
