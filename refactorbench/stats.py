@@ -11,7 +11,7 @@ MEMORISED_SHARE = Fraction(1, 5)
 
 def fisher_greater(fixed_failed: int, fixed_total: int, fresh_failed: int, fresh_total: int) -> Fraction:
     """Return the one-sided p of Fisher's exact test: the chance that a random split of the same checks would put at
-    least `fresh_failed` of the failures among the fresh ones. ValueError when a count is negative or above its total."""
+    least `fresh_failed` of the failures among the fresh ones. ValueError: a count is negative or above its total."""
     if not (0 <= fixed_failed <= fixed_total and 0 <= fresh_failed <= fresh_total):
         raise ValueError(f"counts out of range: {fixed_failed} of {fixed_total}, {fresh_failed} of {fresh_total}")
     failed = fixed_failed + fresh_failed

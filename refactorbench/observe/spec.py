@@ -18,7 +18,8 @@ def find_library(name: str) -> Path:
         path = Path(place) / name
         if path.exists():
             return path
-    raise ToolMissing(f"library {name} isn't in {', '.join(PLACES)}, so no check can be run: apt-get install libc6 libgcc-s1")
+    places = ", ".join(PLACES)
+    raise ToolMissing(f"library {name} isn't in {places}, so no check can be run: apt-get install libc6 libgcc-s1")
 
 
 def base_env(runtime: Runtime) -> tuple[tuple[bytes, bytes], ...]:

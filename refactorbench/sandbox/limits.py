@@ -197,8 +197,8 @@ def pid_namespace() -> int:
 def sweep(homes: dict[str, Path]) -> None:
     """Remove cgroups of harness processes that are gone (killed before they could).
 
-    Those of another pid namespace (a container beside this one) are removed only when they have long been empty: whether
-    their owner lives can't be seen from here.
+    Those of another pid namespace (a container beside this one) are removed only when they have long been empty:
+    whether their owner lives can't be seen from here.
     """
     own = str(pid_namespace())
     for home in homes.values():

@@ -93,7 +93,7 @@ def selects(rng: random.Random) -> str:
     aggregate = rng.choice(("count(*)", "sum(a)", "total(c)", "avg(a)", "group_concat(b,'-')", "min(c)", "max(b)"))
     return (
         TABLE
-        + f"CREATE TABLE u(a,b); INSERT INTO u SELECT a%3, b FROM t;\n"
+        + "CREATE TABLE u(a,b); INSERT INTO u SELECT a%3, b FROM t;\n"
         + f"SELECT {x}, quote({y}) FROM t WHERE {x} > {value} ORDER BY {y} {rng.choice(('ASC', 'DESC'))}, a LIMIT {rng.randint(0, 4)};\n"
         + f"SELECT quote(t.a), quote(u.b) FROM t {join} u{on} ORDER BY 1, 2;\n"
         + f"SELECT {x} IS NULL, {aggregate} FROM t GROUP BY 1 HAVING count(*) > {rng.randint(0, 2)} ORDER BY 1;\n"
