@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from refactorbench.behaviour.recording import Pass, halved, record, store
+from refactorbench.admission.coverage import Instrumented, Survey, instrument, survey
+from refactorbench.behaviour.recording import Pass, Recorded, halved, record, store
 from refactorbench.build.builder import build_tree
 from refactorbench.build.model import BuildReport
 from refactorbench.build.toolchain import find
@@ -26,7 +27,12 @@ ALLOWED_RULES: tuple[str, ...] = ()  # no normalisation is tried unless the task
 
 
 class RecordSummary(msgspec.Struct, frozen=True):
+    """`holes`: a host file that lists the lines no check reaches, "" where coverage wasn't measured; `unlike`: checks
+    that ended otherwise than recorded on the build that measures it."""
+
     manifest: Manifest
+    holes: str = ""
+    unlike: tuple[str, ...] = ()
 
     @property
     def total(self) -> int:
@@ -39,7 +45,18 @@ class RecordSummary(msgspec.Struct, frozen=True):
         ]
         lines += [f"  {m.checks:5d} {m.id}" for m in self.manifest.modules]
         lines += [f"  dropped {id_}: {why}" for id_, why in sorted(self.manifest.dropped.items())[:20]]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._coverage()])
+
+    def _coverage(self) -> list[str]:
+        shares = self.manifest.coverage
+        if not shares:
+            return ["coverage of State A's lines: not measured, since task.toml has no coverage_env"]
+        lines = [f"coverage of State A's lines: {shares['total']:.1%}; not reached: {self.holes}"]
+        lines += [f"  {share:6.1%} {name}" for name, share in shares.items() if name != "total"]
+        if self.unlike:
+            some = ", ".join(self.unlike[:5])
+            lines.append(f"  {len(self.unlike)} checks ended otherwise on the build that measures it: {some}")
+        return lines
 
 
 def build_state_a(
@@ -74,6 +91,22 @@ def variants(
     return built
 
 
+def instrumented(
+    loaded: LoadedTask, state_a: Path, sandbox: Sandbox, cache: Path, work: Path, progress: Progress
+) -> Instrumented | None:
+    """State A's build for measuring coverage, None where the task doesn't ask for it."""
+    if not loaded.task.coverage_env:
+        return None
+    progress.say("building State A to measure coverage")
+    return instrument(loaded, state_a, sandbox, cache, work)
+
+
+def unlike(recorded: Recorded, found: Survey) -> tuple[str, ...]:
+    """Ids of checks that ended otherwise in `found` than recorded: what they covered isn't what they cover."""
+    ends = {c.id: o.code if o.ended == "exit" else -o.code for c, o in recorded.rows if c.id in found.ends}
+    return tuple(id for id, end in ends.items() if found.ends[id] != end)
+
+
 def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress: Progress) -> RecordSummary:
     """Write recordings/<id>/ anew. Passes: as given; reversed under load; half the limits; each variant shuffled."""
     loaded = load_task(root, id)
@@ -82,6 +115,7 @@ def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress
     work = cache / "work" / f"record-{id}"
     reference = build_state_a(loaded, loaded.task.reference, state_a, sandbox, cache, work / "reference")
     spec = worker_spec(loaded.task, Path(reference.product))
+    measured = instrumented(loaded, state_a, sandbox, cache, work / "coverage", progress)  # first: it may fail
     half = msgspec.structs.replace(spec, limits=halved(spec.limits))
     passes = {
         "reference": Pass(partial(Executor, sandbox, spec), "given", jobs),
@@ -95,4 +129,11 @@ def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress
         generator(loaded).fixed(seed), passes, limits=loaded.task.limits, seed=seed, allowed_rules=ALLOWED_RULES,
         on_progress=partial(progress.tick, "recording"),
     )  # fmt: skip
-    return RecordSummary(store(loaded, recorded, executor=EXECUTOR_VERSION, seed=seed, coverage={}))
+    put = partial(store, loaded, recorded, executor=EXECUTOR_VERSION, seed=seed)
+    if measured is None:
+        return RecordSummary(put(coverage={}))
+    progress.say("measuring coverage")
+    found = survey(measured, loaded, sandbox, (check for check, _ in recorded.rows))
+    holes = work / "coverage" / "holes.txt"
+    holes.write_text("".join(f"{hole}\n" for hole in found.holes()))
+    return RecordSummary(put(coverage=found.shares()), str(holes), unlike(recorded, found))

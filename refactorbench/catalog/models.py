@@ -93,6 +93,7 @@ class Task(Closed, frozen=True):
     generator: str  # python file below the task: checks/generate.py
     variants: tuple[Variant, ...] = ()
     drivers: Drivers | None = None
+    coverage_env: dict[str, str] = {}  # laid over reference.env for a build with gcc's --coverage; empty: not measured
     minimum_checks: int = 0
     largest_module_share: float = 1.0
     fresh_checks: int = 200
@@ -195,7 +196,7 @@ class Manifest(Closed, frozen=True):
     modules: tuple[ModuleEntry, ...]
     passes: tuple[str, ...]  # the perturbed recordings that agreed, by name
     dropped: dict[str, str]  # check id -> reason
-    coverage: dict[str, float]  # State A source file -> line coverage 0..1 under the checks; "total"
+    coverage: dict[str, float]  # State A source file -> line coverage 0..1 under the checks; "total"; {}: not measured
     rules: dict[str, int]  # normalisation name -> number of checks that carry it
 
 
