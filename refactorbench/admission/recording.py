@@ -130,8 +130,9 @@ def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress
         on_progress=partial(progress.tick, "recording"),
     )  # fmt: skip
     put = partial(store, loaded, recorded, executor=EXECUTOR_VERSION, seed=seed)
+    manifest = put(coverage={})  # what was recorded is kept if measuring fails
     if measured is None:
-        return RecordSummary(put(coverage={}))
+        return RecordSummary(manifest)
     progress.say("measuring coverage")
     found = survey(measured, loaded, sandbox, (check for check, _ in recorded.rows))
     holes = work / "coverage" / "holes.txt"

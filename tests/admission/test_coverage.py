@@ -90,6 +90,7 @@ gcc $CFLAGS -o gen gen.c && ./gen
 gcc $CFLAGS $SHARED -fPIC -c part.c && gcc $CFLAGS -shared -o libpart.so part.o && rm part.o
 gcc $CFLAGS -c part.c && gcc $CFLAGS -c tool.c && gcc $CFLAGS -o tool tool.o part.o
 echo b | ./tool && exit 1 || test $? = 13
+rmdir kept
 """
 ENV = {"CFLAGS": "-O0 --coverage", "SHARED": "-dumpdir shared-"}
 OUTPUTS = {"bin/tool": "tool", "lib/libpart.so": "libpart.so", "include/part.h": "part.h"}
