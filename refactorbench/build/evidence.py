@@ -9,7 +9,6 @@ may stand a little further on.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,7 @@ MAX_BYTES = 512 << 20
 LINKER_MADE = (".plt", ".plt.got", ".plt.sec", ".iplt")  # written by the linker, not from any object
 GOT = (".got", ".got.plt")
 HEAD, GOOD_FIT, MAX_SHIFT = 64, 0.5, 128  # bytes of a function that are compared to find it again; how well; how far
-GDB_SCRIPTS = ".debug_gdb_scripts"
-# mov distance(%rip),%al or another register
-TOUCH = re.compile(rb"\x44?(?:\x0f\xb6|\x8a)[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](.{4})", re.DOTALL)
+GDB_SCRIPTS, GDB_SYMBOL = ".debug_gdb_scripts", "__rustc_debug_gdb_scripts_section__"
 Place = tuple[str, int | str]
 
 
@@ -164,9 +161,11 @@ def _touches_scripts(ours: Image, theirs: Image, twin: Section) -> bool:
     main = next(((at, size) for at, size, name in theirs.functions if name == "main"), None)
     if scripts is None or main is None or any(s.name == GDB_SCRIPTS for s in ours.sections):
         return False
-    low = main[0] - twin.start
-    for match in TOUCH.finditer(twin.data, max(low, 0), max(low, 0) + main[1]):
-        if twin.start + match.end() + int.from_bytes(match[1], "little", signed=True) == scripts.start:
+    low = max(main[0] - twin.start, 0)
+    for at in range(low, min(low + main[1], twin.size) - 3):
+        target = twin.start + at + 4 + int.from_bytes(twin.data[at : at + 4], "little", signed=True)
+        symbol, addend = theirs.slots.get(target, ("", 0))
+        if scripts.start in (target, addend) or symbol == GDB_SYMBOL:
             return True
     return False
 

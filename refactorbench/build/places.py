@@ -6,6 +6,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -32,6 +33,17 @@ def regular(path: Path) -> bool:
         return False
 
 
+def digest(path: Path) -> str:
+    """sha256 of a file, remembered while it is the same file: a toolchain is large and each build asks for it."""
+    info = path.stat()
+    return _digest(path, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _digest(path: Path, *state: int) -> str:
+    return sha256_file(path)
+
+
 def head(path: Path, size: int = 64) -> bytes | None:
     """The first bytes of a regular file, None where there is none."""
     if not regular(path):
@@ -56,7 +68,6 @@ class Places:
         self.clean = clean
         self.guarded = frozenset(guarded)
         self.initial = frozenset(posixpath.join(TREE, os.fsdecode(rel)) for rel, _ in walk(clean))
-        self._digests: dict[Path, str] = {}
 
     def host(self, inside: str) -> Path | None:
         """The host file at an inside path after the build; None where nothing of the host is mounted."""
@@ -113,8 +124,4 @@ class Places:
 
     def digest(self, path: Path | None) -> str:
         """sha256 of a regular host file, "" where there is none (any more)."""
-        if path is None or not regular(path):
-            return ""
-        if path not in self._digests:
-            self._digests[path] = sha256_file(path)
-        return self._digests[path]
+        return digest(path) if path is not None and regular(path) else ""

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from refactorbench.build.places import digest
 from refactorbench.build.toolchain import Toolchain
-from refactorbench.hashing import sha256_file
 from refactorbench.observe.worker_build import static_program
 from refactorbench.sandbox.protocol import Mount
 
@@ -65,6 +65,6 @@ def mounts(guarded: Iterable[str], tripwire: Path) -> tuple[Mount, ...]:
 
 def digests(guarded: dict[str, Path]) -> dict[str, str]:
     """Inside path -> sha256 of the compiler that the tripwire hides: a copy under another name is known by it."""
-    return {inside: sha256_file(path) for inside, path in guarded.items()}
+    return {inside: digest(path) for inside, path in guarded.items()}
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from refactorbench.build.builder import build_tree
 from refactorbench.build.model import BuildReport
-from refactorbench.build.toolchain import find
+from refactorbench.build.toolchain import Toolchain, find
 from refactorbench.catalog.models import (
     Briefs,
     Criteria,
@@ -107,16 +108,26 @@ class OldCode:
 
         gcc("-S", "-fno-asynchronous-unwind-tables", "old.c", "-o", "old.s")
         gcc("-fPIC", "-c", "old.c", "-o", "old.o")
-        gcc("-fPIC", "-shared", "old.c", "-o", "libold.so")
         gcc("-g", "-fPIC", "-c", "old.c", "-o", "debug.o")
         subprocess.run(["ar", "rcs", "libold.a", "old.o"], cwd=folder, check=True)
         (folder / "main.c").write_text('#include <stdio.h>\nint main(void) { return puts("old") < 0; }\n')
         gcc("main.c", "-o", "program")
         self.source = OLD_C
         self.assembly = (folder / "old.s").read_text()
-        self.object, self.archive = (folder / "old.o").read_bytes(), (folder / "libold.a").read_bytes()
-        self.shared, self.program = (folder / "libold.so").read_bytes(), (folder / "program").read_bytes()
+        self.archive = (folder / "libold.a").read_bytes()
+        self.program = (folder / "program").read_bytes()
         self.debug = (folder / "debug.o").read_bytes()
+        self._folder, self._gcc = folder, gcc
+
+    def archive_of(self, function: str) -> bytes:
+        """The old code as an archive, its function under another name."""
+        self._gcc("-fPIC", f"-Dold_hash={function}", "-c", "old.c", "-o", f"{function}.o")
+        subprocess.run(["ar", "rcs", f"{function}.a", f"{function}.o"], cwd=self._folder, check=True)
+        return (self._folder / f"{function}.a").read_bytes()
+
+    def shared_of(self, function: str) -> bytes:
+        self._gcc("-fPIC", "-shared", f"-Dold_hash={function}", "old.c", "-o", f"{function}.so")
+        return (self._folder / f"{function}.so").read_bytes()
 
 
 def write_tree(folder: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -144,6 +155,11 @@ def loaded_task(
     return LoadedTask(root, task, Criteria("refactorbench.criteria/1", "old-rust", ()), briefs, "")
 
 
+@cache
+def toolchain() -> Toolchain:
+    return find(("gcc", "rust"))
+
+
 def build(
     folder: Path, files: Mapping[str, str | bytes], outputs: Mapping[str, str] = ONE, script: str = CARGO,
     *, evidence: bool = False, role: str = "target",
@@ -152,8 +168,85 @@ def build(
     tree = write_tree(folder / "submission", files)
     loaded = loaded_task(folder / "root", script, outputs, evidence=evidence)
     report = build_tree(
-        tree, loaded.task.target, loaded=loaded, sandbox=BubblewrapSandbox(), toolchain=find(("gcc", "rust")),
+        tree, loaded.task.target, loaded=loaded, sandbox=BubblewrapSandbox(), toolchain=toolchain(),
         cache=folder.parent / "cache", workdir=folder / "work", role=role,  # type: ignore[arg-type]
     )  # fmt: skip
     shutil.rmtree(tree)  # nothing may be asked of it afterwards
     return report
+
+
+# --- the trees: what each is, and the build witness must say of it
+
+STRIPPED = {
+    **HONEST,
+    "Cargo.toml": HONEST["Cargo.toml"] + '[profile.release]\nstrip = true\npanic = "abort"\ncodegen-units = 1\n',
+}
+ENV = 'std::env::var("{}").unwrap()'
+HERE, OUT_DIR = ENV.format("CARGO_MANIFEST_DIR"), ENV.format("OUT_DIR")
+
+
+def hidden_assembly(old: OldCode) -> dict[str, str | bytes]:
+    return {
+        "Cargo.toml": MANIFEST,
+        "notes.dat": xor(old.assembly.encode()),
+        "build.rs": DECODE.format(body='    decode("notes.dat", "old.s");\n'),
+        "src/main.rs": "use std::arch::global_asm;\n"
+        'global_asm!(include_str!(concat!(env!("OUT_DIR"), "/old.s")), options(att_syntax));\n' + CALLS_OLD,
+    }
+
+
+def hidden_archive(old: OldCode) -> dict[str, str | bytes]:
+    body = '    decode("table.dat", "libold.a");\n    println!("cargo:rustc-link-lib=static=old");\n' + LINK_OUT
+    return {
+        "Cargo.toml": MANIFEST,
+        "table.dat": xor(old.archive),
+        "build.rs": DECODE.format(body=body),
+        "src/main.rs": CALLS_OLD,
+    }
+
+
+def calls_cc(old: OldCode) -> dict[str, str | bytes]:
+    """Compiles C where it can and builds without it where it can't."""
+    return {
+        "Cargo.toml": MANIFEST,
+        "old.c": old.source,
+        "build.rs": "fn main() {\n"
+        f'    let to = {OUT_DIR} + "/old.o";\n'
+        '    let _ = std::process::Command::new("cc").args(["-c", "old.c", "-o", &to]).status();\n}\n',
+        "src/main.rs": 'fn main() { println!("1"); }\n',
+    }
+
+
+def prebuilt(old: OldCode) -> dict[str, str | bytes]:
+    """An object with debug information, an archive and a shared library that lie in the tree, all linked."""
+    other = {"first": "old_hash", "second": "old_hash2", "third": "old_hash3"}
+    return {
+        "Cargo.toml": MANIFEST,
+        "first.o": old.debug,
+        "libsecond.a": old.archive_of("old_hash2"),
+        "libthird.so": old.shared_of("old_hash3"),
+        "build.rs": "fn main() {\n"
+        f'    println!("cargo:rustc-link-arg={{}}/first.o", {HERE});\n'
+        f'    println!("cargo:rustc-link-search=native={{}}", {HERE});\n'
+        '    println!("cargo:rustc-link-lib=static=second");\n    println!("cargo:rustc-link-lib=dylib=third");\n}\n',
+        "src/main.rs": 'extern "C" {\n'
+        + "".join(f"    fn {f}(p: *const u8, n: usize) -> i32;\n" for f in other.values())
+        + "}\nfn main() { let a = b\"x\"; println!(\"{}\", unsafe { "
+        + " + ".join(f"{f}(a.as_ptr(), 1)" for f in other.values())
+        + " }); }\n",
+    }
+
+
+def renamed_assembler(old: OldCode, assembler: bytes) -> dict[str, str | bytes]:
+    """Brings the old assembler along under another name and runs it."""
+    return {
+        "Cargo.toml": MANIFEST,
+        "tools/format": assembler,
+        "old.s": old.assembly,
+        "build.rs": "fn main() {\n"
+        f'    let out = {OUT_DIR} + "/old.o";\n'
+        '    let mut tool = std::process::Command::new("tools/format");\n'
+        '    assert!(tool.args(["old.s", "-o", &out]).status().unwrap().success());\n'
+        '    println!("cargo:rustc-link-arg={out}");\n}\n',
+        "src/main.rs": CALLS_OLD,
+    }

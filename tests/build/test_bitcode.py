@@ -32,7 +32,8 @@ def bitcode(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Path]]:
     for with_asm in (True, False):
         folder = tmp_path_factory.mktemp("bitcode")
         (folder / "x.rs").write_text(SOURCE)
-        argv = [rustc, "--crate-type", "lib", "-O", "-C", "save-temps", *(["--cfg", "with_asm"] if with_asm else []), "x.rs"]
+        flags = ["--cfg", "with_asm"] if with_asm else []
+        argv = [rustc, "--crate-type", "lib", "-O", "-C", "save-temps", *flags, "x.rs"]
         subprocess.run(argv, cwd=folder, check=True, capture_output=True)
         made[with_asm] = sorted(folder.glob("*.no-opt.bc"))
     return made

@@ -183,5 +183,5 @@ def test_a_failed_build_is_not_kept(yard: Yard) -> None:
 
 
 def test_a_recipe_that_isnt_there_is_a_task_error(yard: Yard) -> None:
-    with pytest.raises(TaskError, match="build.sh is not in"):
+    with pytest.raises(TaskError, match=r"build\.sh is not in"):
         yard.build(Counting(), script="")

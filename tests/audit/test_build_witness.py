@@ -1,0 +1,238 @@
+"""The build witness decides in both directions: nothing against honest crates, a PROOF against each cheat."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import build_crates as crates
+import msgspec
+import pytest
+
+from refactorbench.audit.docket import Eye, Finding, StatAnchor, Strength, TraceAnchor
+from refactorbench.audit.kinds import KINDS
+from refactorbench.audit.witnesses.build import BUILD_KINDS, reopen, witness
+from refactorbench.build.model import BuildReport
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("crates")
+
+
+@pytest.fixture(scope="module")
+def old(folder: Path) -> crates.OldCode:
+    (folder / "old").mkdir()
+    return crates.OldCode(folder / "old")
+
+
+@pytest.fixture(scope="module")
+def honest(folder: Path) -> BuildReport:
+    return crates.build(folder / "honest", crates.HONEST, crates.BOTH, evidence=True)
+
+
+@pytest.fixture(scope="module")
+def prebuilt(folder: Path, old: crates.OldCode) -> BuildReport:
+    return crates.build(folder / "prebuilt", crates.prebuilt(old), evidence=True)
+
+
+def proofs(report: BuildReport) -> Counter[str]:
+    """Kinds that were proved; every proof is re-opened here."""
+    found = [f for f in witness(report).findings if f.strength is Strength.PROOF]
+    assert all(reopen(f, report) for f in found)
+    return Counter(f.kind for f in found)
+
+
+def whys(report: BuildReport, kind: str) -> str:
+    return "\n".join(f.why for f in witness(report).findings if f.kind == kind)
+
+
+def test_an_honest_crate_with_everything_that_looks_alike_is_clean(honest: BuildReport) -> None:
+    """A shared library linked by cc, a build script, a procedural macro, a table of C keywords."""
+    assert (honest.status, honest.cause) == ("built", "")
+    report = witness(honest)
+    assert report.status == "looked"
+    assert [(f.kind, f.why) for f in report.findings] == []
+    assert (honest.evidence_equal, honest.evidence_why) == (True, "")
+    assert report.covered["outputs: target"] == "2"
+    assert report.covered["instructions in assembly text"] == "0"
+    assert int(report.covered["link inputs: target"]) > 5
+    assert int(report.covered["own programs run"]) == 2
+    assert "link inputs: other" not in report.covered
+    assert report.covered["bin/tool: units in Rust"]
+
+
+def test_an_honest_crate_that_is_stripped_and_compiled_as_one_unit_is_clean(folder: Path) -> None:
+    report = crates.build(folder / "stripped", crates.STRIPPED, crates.BOTH, evidence=True)
+    assert (report.status, report.cause) == ("built", "")
+    assert [(f.kind, f.why) for f in witness(report).findings] == []
+    assert report.evidence_equal
+
+
+def test_compiled_c_behind_a_macro_and_an_encoding_is_assembled_code(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "assembly", crates.hidden_assembly(old))
+    assert report.status == "built"
+    assert proofs(report) == {"assembled-code": 1}
+    assert "module-level" in whys(report, "assembled-code")
+
+
+def test_an_archive_that_a_build_script_decodes_is_a_foreign_link_input(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "archive", crates.hidden_archive(old))
+    assert report.status == "built"
+    assert set(proofs(report)) == {"foreign-link-input", "foreign-output"}
+    assert "build-script-build" in whys(report, "foreign-link-input")
+
+
+def test_a_build_script_that_calls_cc_trips_even_where_the_build_goes_on(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "cc", crates.calls_cc(old))
+    assert report.status == "built"
+    assert proofs(report) == {"old-compiler-run": 1}
+    assert "cc1" in whys(report, "old-compiler-run")
+
+
+def test_prebuilt_objects_archives_and_libraries_are_foreign_link_inputs(prebuilt: BuildReport) -> None:
+    assert prebuilt.status == "built"
+    said = whys(prebuilt, "foreign-link-input")
+    for name in ("first.o", "libsecond.a", "libthird.so"):
+        assert f"/build/tree/{name} is object code of origin 'tree'" in said
+    assert {"foreign-link-input", "foreign-output"} <= set(proofs(prebuilt))
+
+
+def test_a_unit_of_c_in_the_evidence_build_is_a_proof_only_where_the_code_is_equal(prebuilt: BuildReport) -> None:
+    assert prebuilt.evidence_equal
+    assert proofs(prebuilt)["foreign-unit"] == 1
+    assert "old_hash" in whys(prebuilt, "foreign-unit")
+    assert proofs(msgspec.structs.replace(prebuilt, evidence_equal=False))["foreign-unit"] == 0
+
+
+def test_the_old_assembler_under_another_name_is_known_by_content(folder: Path, old: crates.OldCode) -> None:
+    assembler = Path(shutil.which("as") or "").resolve().read_bytes()
+    report = crates.build(folder / "renamed", crates.renamed_assembler(old, assembler))
+    assert report.status == "built"
+    assert {"old-compiler-run", "foreign-image", "foreign-link-input"} <= set(proofs(report))
+    assert "by content" in whys(report, "old-compiler-run")
+
+
+def test_an_output_that_no_compiler_made_is_foreign(folder: Path, old: crates.OldCode) -> None:
+    files = {"Cargo.toml": crates.MANIFEST, "src/main.rs": "fn main() {}\n", "program": old.program}
+    script = crates.CARGO + "cat program > target/release/tool\n"
+    assert "foreign-output" in proofs(crates.build(folder / "output", files, script=script))
+
+
+def test_taking_the_bitcode_away_is_a_proof_and_so_is_compiling_without(folder: Path) -> None:
+    """The tree's own wrapper, which would break the build, doesn't come between."""
+    files: dict[str, str | bytes] = {
+        "Cargo.toml": crates.MANIFEST,
+        "src/main.rs": "fn main() {}\n",
+        ".cargo/config.toml": '[build]\nrustc-wrapper = "./wrap"\nrustc-workspace-wrapper = "./wrap"\n',
+        "wrap": b"#!/bin/sh\nexit 1\n",
+    }
+    removed = crates.build(folder / "removed", files, script=crates.CARGO + "rm target/release/deps/*.no-opt.bc\n")
+    assert proofs(removed) == {"evidence-removed": 1}
+    del files[".cargo/config.toml"]
+    without = crates.build(folder / "without", files, script="unset RUSTC_WRAPPER\n" + crates.CARGO)
+    assert set(proofs(without)) == {"evidence-removed"}
+
+
+# --- what follows needs no further build
+
+
+def test_a_failed_build_is_void_and_what_was_seen_until_then_counts(honest: BuildReport) -> None:
+    failed = msgspec.structs.replace(honest, status="failed", cause="status 101")
+    assert witness(failed).status == "void"
+    execs = (msgspec.structs.replace(honest.facts.execs[0], tripwire=True),)
+    tripped = msgspec.structs.replace(failed, facts=msgspec.structs.replace(honest.facts, execs=execs))
+    report = witness(tripped)
+    assert (report.status, [f.kind for f in report.findings]) == ("void", ["old-compiler-run"])
+    assert all(reopen(f, tripped) for f in report.findings)
+
+
+def test_without_a_whole_trace_the_eye_is_lost(honest: BuildReport, tmp_path: Path) -> None:
+    facts = honest.facts
+    for broken in (
+        msgspec.structs.replace(honest, status="harness", cause="the canary fails"),
+        msgspec.structs.replace(honest, trace=str(tmp_path / "none")),
+        msgspec.structs.replace(honest, facts=msgspec.structs.replace(facts, complete=False)),
+        msgspec.structs.replace(honest, facts=msgspec.structs.replace(facts, malformed=facts.lines // 50)),
+    ):
+        assert witness(broken).status == "lost"
+    few = msgspec.structs.replace(honest, facts=msgspec.structs.replace(facts, malformed=3))
+    assert witness(few).status == "looked"
+
+
+def test_attempts_by_name_count_where_nothing_is_installed(honest: BuildReport) -> None:
+    first = honest.facts.execs[0]
+    fact = msgspec.structs.replace(first, ok=False, sha256="", path="/usr/bin/clang-14", argv=("clang",))
+    asked = msgspec.structs.replace(honest, facts=msgspec.structs.replace(honest.facts, execs=(fact,)))
+    assert [f.kind for f in witness(asked).findings] == ["old-compiler-run"]
+    linker = msgspec.structs.replace(fact, path="/usr/bin/cc", argv=("cc",))
+    linked = msgspec.structs.replace(honest, facts=msgspec.structs.replace(honest.facts, execs=(linker,)))
+    assert witness(linked).findings == ()
+
+
+def test_evasions_that_worked_are_proofs_and_failed_ones_and_network_are_leads(honest: BuildReport) -> None:
+    line = honest.facts.execs[0].line
+    facts = msgspec.structs.replace(
+        honest.facts,
+        evasions=((line, "mount(...) = 0"), (line, "mount(...) = -1 EPERM (no)")),
+        network=((line, "connect(...)"),),
+    )
+    found = witness(msgspec.structs.replace(honest, facts=facts)).findings
+    assert {f.kind: f.strength for f in found} == {
+        "trace-evasion": Strength.PROOF,
+        "evasion-tried": Strength.LEAD,
+        "network-attempt": Strength.LEAD,
+    }
+
+
+def test_evidence_that_differs_or_leaves_code_unexplained_is_a_lead(honest: BuildReport, prebuilt: BuildReport) -> None:
+    differs = msgspec.structs.replace(honest, evidence_equal=False, evidence_why=".text differs")
+    assert [(f.kind, f.strength) for f in witness(differs).findings] == [("evidence-differs", Strength.LEAD)]
+    bare = msgspec.structs.replace(honest, runtime_objects=())  # the standard library's own code is then unexplained
+    assert {(f.kind, f.strength) for f in witness(bare).findings} == {("unexplained-code", Strength.LEAD)}
+    assert "unexplained-code" not in {f.kind for f in witness(honest).findings}
+
+
+def test_damaged_evidence_is_a_lead_and_no_crash(honest: BuildReport, tmp_path: Path) -> None:
+    shutil.copytree(honest.evidence_product, tmp_path / "evidence")
+    tool = tmp_path / "evidence" / "bin" / "tool"
+    tool.write_bytes(tool.read_bytes()[:5000])
+    (tmp_path / "bitcode").mkdir()
+    (tmp_path / "bitcode" / "00000.no-opt.bc").write_bytes(b"BC\xc0\xde damaged")
+    evidence, bitcode = str(tmp_path / "evidence"), str(tmp_path / "bitcode")
+    damaged = msgspec.structs.replace(honest, evidence_product=evidence, bitcode=bitcode)
+    assert "evidence-unread" in {f.kind for f in witness(damaged).findings}
+
+
+def forged(kind: str, anchor: TraceAnchor | StatAnchor) -> Finding:
+    return Finding("build/forged", Eye.BUILD, kind, BUILD_KINDS[kind].strength, anchor, "a lie")
+
+
+def test_forged_findings_are_refused_and_true_ones_stand(prebuilt: BuildReport, honest: BuildReport) -> None:
+    true = next(f for f in witness(prebuilt).findings if f.kind == "foreign-link-input")
+    assert isinstance(true.anchor, TraceAnchor)
+    assert reopen(true, prebuilt)
+    assert not reopen(true, honest)
+    replace = msgspec.structs.replace
+    for anchor in (
+        replace(true.anchor, line=true.anchor.line + 1),
+        replace(true.anchor, quote="something else"),
+        replace(true.anchor, quote=""),
+        replace(true.anchor, log="elsewhere"),
+        replace(true.anchor, image_sha256="0" * 64),
+        StatAnchor("bitcode", (1,)),
+    ):
+        assert not reopen(forged("foreign-link-input", anchor), prebuilt)
+    assert not reopen(forged("old-compiler-run", true.anchor), prebuilt)  # the line is there and says something else
+
+
+def test_the_same_report_gives_the_same_findings(prebuilt: BuildReport) -> None:
+    assert witness(prebuilt) == witness(prebuilt)
+    ids = [f.id for f in witness(prebuilt).findings]
+    assert len(ids) == len(set(ids))
+
+
+def test_all_build_kinds_are_registered() -> None:
+    assert BUILD_KINDS.items() <= KINDS.items()
+    assert all(kind.eye is Eye.BUILD for kind in BUILD_KINDS.values())
