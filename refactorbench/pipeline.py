@@ -120,9 +120,9 @@ def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progre
     if paths.lock.is_file():
         refuse_other_version(paths)
     prepared = prepare(root, options, cache, out, progress.say)
+    lock = make_lock(prepared, options)
     stored = Stored(paths)
     try:
-        lock = make_lock(prepared, options)
         if not paths.options.is_file():
             write_json(paths.options, options)  # first: it is what makes the folder a run that can be resumed
         if paths.lock.is_file():

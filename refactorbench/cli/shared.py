@@ -38,7 +38,7 @@ def run_options(f: F) -> F:
             click.option("--task", help="Task id, e.g. bzip2-rust (see `task list`)."),
             click.option(
                 "--agent",
-                help="Who migrates: solution, noop, command:SHELL-COMMAND [default: solution if there is one, else noop].",
+                help="Who migrates: solution, noop, command:SHELL-COMMAND [default: the solution, else noop].",
             ),
             click.option(
                 "--submission", type=click.Path(path_type=Path), help="Grade this tree instead of running an agent."

@@ -5,6 +5,7 @@ Nothing is fetched: State A's archive is packed here and laid into the cache und
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -22,6 +23,7 @@ import pytest
 from refactorbench.admission.recording import record_task
 from refactorbench.audit.docket import Eye
 from refactorbench.audit.kinds import KINDS
+from refactorbench.cli.main import call
 from refactorbench.hashing import sha256_file, tree_digest
 from refactorbench.progress import Progress
 
@@ -78,8 +80,20 @@ class Toy(msgspec.Struct, frozen=True):
             env={**self.env(), **(env or {})}, **more,
         )  # fmt: skip
 
+    def here(self, *args: str | Path, env: dict[str, str] | None = None) -> Done:
+        """Run the command line in this process: for what is quick and starts nothing."""
+        out, err, before = io.StringIO(), io.StringIO(), dict(os.environ)
+        os.environ.update({**self.env(), **(env or {})})
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = call([str(a) for a in args])
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        return Done(status, out.getvalue(), err.getvalue())
+
     def call(self, *args: str | Path, timeout: float = 120, **more: Any) -> Done:
-        """Run the command line to its end."""
+        """Run the command line to its end, as a process of its own."""
         process = self.start(*args, **more)
         try:
             out, err = process.communicate(timeout=timeout)
