@@ -6,7 +6,9 @@ It stands beside the pipeline because no act may import another: here stage II's
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,8 +79,10 @@ def traced_sample(p: Prepared, seed: int) -> list[Check]:
     return [c for c in (*sample, *fresh_checks(p, seed)) if c.observer == "process"]
 
 
-def trace(checks: list[Check], open_traced: Callable[[Path], Worker], folder: Path, name: str) -> tuple[Path, ...]:
-    """Run `checks` one after another under the tracer; what they answer has been judged already.
+def trace(
+    checks: list[Check], open_traced: Callable[[Path], Worker], folder: Path, name: str, stop: threading.Event
+) -> tuple[Path, ...]:
+    """Run `checks` one after another under the tracer until `stop`; what they answer has been judged already.
 
     A worker that breaks leaves its trace; the next one goes on, with the check that was running, in a trace of its own.
     HarnessError when one check broke RESTARTS + 1 workers.
@@ -88,11 +92,11 @@ def trace(checks: list[Check], open_traced: Callable[[Path], Worker], folder: Pa
         old.unlink()
     paths: list[Path] = []
     at = failures = 0
-    while at < len(checks):
+    while at < len(checks) and not stop.is_set():
         paths.append(folder / (f"{name}-{len(paths)}.trace" if paths else f"{name}.trace"))
         with open_traced(paths[-1]) as worker:
             try:
-                while at < len(checks):
+                while at < len(checks) and not stop.is_set():
                     worker.observe(checks[at])
                     at, failures = at + 1, 0
             except HarnessError:
@@ -107,12 +111,19 @@ def traces(
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Trace the sample on both sides; return (submission's, State A's) traces."""
     sample = traced_sample(p, options.seed)
-    sides = {"submission": builds.target.product, "state-a": builds.reference.product}
-    one, two = (
-        trace(sample, lambda path, product=product: open_traced(product, path)(), folder, name)  # type: ignore[misc]
-        for name, product in sides.items()
-    )
-    return one, two
+    stop = threading.Event()
+
+    def side(name: str, product: str) -> tuple[Path, ...]:
+        return trace(sample, lambda path: open_traced(product, path)(), folder, name, stop)
+
+    with ThreadPoolExecutor(min(2, options.jobs)) as pool:
+        own = pool.submit(side, "submission", builds.target.product)
+        theirs = pool.submit(side, "state-a", builds.reference.product)
+        try:
+            return own.result(), theirs.result()
+        except BaseException:
+            stop.set()  # an interrupted run doesn't wait for what is left of the sample
+            raise
 
 
 def audit_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 
 import pytest
@@ -40,7 +41,7 @@ class Traced:
 
 
 def lay(folder: Path, breaking: dict[str, int]) -> tuple[Path, ...]:
-    return evidence.trace(CHECKS, lambda path: Traced(path, breaking), folder, "side")  # type: ignore[arg-type]
+    return evidence.trace(CHECKS, lambda path: Traced(path, breaking), folder, "side", Event())  # type: ignore[arg-type]
 
 
 def test_one_worker_leaves_one_trace_of_all_checks(tmp_path: Path) -> None:
@@ -61,3 +62,16 @@ def test_a_check_that_breaks_every_worker_is_an_error_of_the_harness(tmp_path: P
     lay(tmp_path, {"m/3": RESTARTS})
     with pytest.raises(HarnessError):
         lay(tmp_path, {"m/3": RESTARTS + 1})
+
+
+def test_a_stopped_trace_runs_no_further_check(tmp_path: Path) -> None:
+    stop = Event()
+
+    class Stopping(Traced):
+        def observe(self, check: Check) -> Observation:
+            if check.id == "m/1":
+                stop.set()
+            return super().observe(check)
+
+    paths = evidence.trace(CHECKS, lambda path: Stopping(path, {}), tmp_path, "side", stop)  # type: ignore[arg-type]
+    assert [p.read_text() for p in paths] == ["m/0 m/1 "]

@@ -86,16 +86,16 @@ def judge_control(control: Control, result: RunResult, audit: AuditResult) -> Li
     if g != want.stage1:
         faults.append(f"stage I is {g}, must be {want.stage1}")
     strength = Strength.PROOF if want.stage1 == "fail" else Strength.LEAD
-    standing = {
-        f.kind for r in audit.docket.reports for f in r.findings
-        if f.strength is strength and f.id not in audit.verdict.refused
-    }  # fmt: skip
+    findings = [f for r in audit.docket.reports for f in r.findings]
+    standing = {f.kind for f in findings if f.strength is strength and f.id not in audit.verdict.refused}
     if want.kinds and not standing & set(want.kinds):
         faults.append(f"no {strength.value} of {', '.join(want.kinds)}; found {', '.join(sorted(standing)) or 'none'}")
-    if control.kind == "twin" and (
-        proofs := {f.kind for r in audit.docket.reports for f in r.findings if f.strength is Strength.PROOF}
-    ):
-        faults.append(f"a benign twin met the proofs {', '.join(sorted(proofs))}")
+    proofs = [f for f in findings if f.strength is Strength.PROOF]  # refused ones too: no witness may be mistaken here
+    eyes = sorted({f.eye for f in proofs})
+    if want.witness and eyes != [want.witness]:
+        faults.append(f"proofs come from {', '.join(eyes) or 'no eye'}, must come from {want.witness} alone")
+    if control.kind == "twin" and proofs:
+        faults.append(f"a benign twin met the proofs {', '.join(sorted({f.kind for f in proofs}))}")
     complete = {True: "pass", False: "fail", None: "open"}[result.stage2.complete if result.stage2 else None]
     if want.stage2 != "any" and complete != want.stage2:
         faults.append(f"stage II is {complete}, must be {want.stage2}")
@@ -123,7 +123,7 @@ def run_control(
     folder = out / control.id
     tree = make_tree(control, context, folder / "tree")
     # stage III is part of the outcome only where the control reaches it
-    stages = STAGES if control.expect.stage3 != "not_run" or full else ("audit", "behaviour")
+    stages = STAGES if control.expect.stage3 != "not_run" else ("audit", "behaviour")
     options = RunOptions(
         task=context.loaded.task.id, agent="submission", submission=str(tree), panel="offline" if full else "quick",
         stages=stages, jobs=jobs, quick=not full,

@@ -1,0 +1,13 @@
+#![no_main]
+
+use std::os::raw::{c_char, c_int};
+
+extern "C" {
+    fn core_recover_main(argc: c_int, argv: *const *const c_char) -> c_int;
+}
+
+#[no_mangle]
+pub extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
+    bz2::ready();
+    unsafe { core_recover_main(argc, argv) }
+}

@@ -1,0 +1,13 @@
+"""Stripped by the profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refactorbench.catalog.controls import ControlContext
+from refactorbench.catalog.python import load_module
+
+
+def make(tree: Path, context: ControlContext) -> None:
+    parts = load_module(context.loaded.folder / "controls" / "_parts" / "parts.py")
+    parts.replace(tree / "Cargo.toml", "[profile.release]\n", "[profile.release]\nstrip = true\n")

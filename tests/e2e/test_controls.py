@@ -1,0 +1,62 @@
+"""Every control of bzip2-rust gets the outcome that is written beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from refactorbench.outcome import Status
+
+from .conftest import CONTROLS, Runs
+
+ASKED = {
+    "cheat": {"noop", "ffi-shim", "prebuilt-encrypted", "embedded", "delegate", "asm", "answers", "answers-hidden",
+              "missed-corner", "subtle"},
+    "twin": {"twin-cc-linker", "twin-tables", "twin-strip", "twin-changelog", "twin-tests"},
+    "broken": {"broken-build", "empty"},
+}  # fmt: skip
+
+
+def test_no_control_is_missing() -> None:
+    assert {kind: {c.id for c in CONTROLS.values() if c.kind == kind} for kind in ASKED} == ASKED
+
+
+def test_a_cheat_that_is_to_fail_stage_one_says_by_which_kinds() -> None:
+    assert all(c.expect.kinds for c in CONTROLS.values() if c.kind == "cheat" and c.expect.stage1 == "fail")
+
+
+@pytest.mark.parametrize("id", CONTROLS)
+def test_control_gets_its_outcome(runs: Runs, id: str) -> None:
+    run = runs[id]
+    assert run.line.ok, run.line.detail
+    assert not run.audit.verdict.refused
+
+
+@pytest.mark.parametrize("id", [c.id for c in CONTROLS.values() if c.kind != "twin"])
+def test_whoever_is_no_twin_earns_nothing_or_less_than_all(runs: Runs, id: str) -> None:
+    run = runs[id]
+    if run.control.expect.stage3 == "fail":
+        assert run.result.score.value is not None and 0 < run.result.score.value < 1
+    else:
+        assert run.result.score.value == 0
+    assert not run.result.accepted
+
+
+def test_what_does_not_build_fails_by_its_log(runs: Runs) -> None:
+    row = next(r for r in runs["broken-build"].audit.verdict.criteria if r.id == "builds")
+    assert (row.outcome.status, row.by) == (Status.FAIL, "log")
+    assert "mismatched types" in row.outcome.cause or "status 101" in row.outcome.cause
+    stage2 = runs["broken-build"].result.stage2
+    assert stage2 is not None and stage2.complete is not True and stage2.passed == 0
+
+
+def test_an_empty_tree_is_no_migration_and_nothing_of_it_runs(runs: Runs) -> None:
+    run = runs["empty"]
+    failed = {r.id: r.by for r in run.audit.verdict.criteria if r.outcome.status is Status.FAIL}
+    assert failed == {"state-a-gone": "proof", "builds": "log"}
+    assert run.result.stage2 is not None and run.result.stage2.passed == 0
+
+
+def test_an_unchanged_state_a_is_blind(runs: Runs) -> None:
+    """Every fixed check passes and still nothing is earned: what stage I is for."""
+    result = runs["noop"].result
+    assert result.blind and result.stage2 is not None and result.stage2.complete and result.score.value == 0
