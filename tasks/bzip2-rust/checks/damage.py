@@ -17,7 +17,7 @@ from .source import Source, chance
 SMALL = bs.compressed(b"hello, block sorting world; hello, world\n")
 
 
-def _fields() -> Iterator[tuple[str, bytes]]:
+def fields() -> Iterator[tuple[str, bytes]]:
     """One field of a hand-written stream at a time outside what the format allows, or at its bound."""
     symbols = len(set(bs.run_coded(TEXT))) + 2
     flat = bs.flat_lengths(symbols)
@@ -84,7 +84,7 @@ def _long_randomised(level: int, size: int) -> bytes:
 
 
 def _table(rng: random.Random) -> Iterator[tuple[str, Check]]:
-    for name, data in (*_fields(), *_in_fields()):
+    for name, data in (*fields(), *_in_fields()):
         yield name, run(BZIP2, b"-dc", stdin=data)
         yield f"{name}-small", run(BZIP2, b"-dcs", stdin=data)
     for n in range(len(SMALL)):

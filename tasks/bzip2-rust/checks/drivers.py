@@ -10,7 +10,7 @@ from refactorbench.observe.model import Check
 from . import bitstream as bs
 from . import payloads
 from .common import Module, run
-from .damage import SMALL, damaged
+from .damage import SMALL, damaged, fields
 from .decompress import TEXT, joined, unusual
 from .source import Source, chance
 
@@ -62,6 +62,8 @@ def _stream_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
     yield "streams-in-a-row", stream("di:0:0 D:99999:600 de di:0:0 D:=:99999 de", PACKED + SMALL)
     for n in range(0, len(SMALL), 6):
         yield f"cut-{n}", stream(f"limit:{n} di:0:0 D:4:100 de", SMALL)
+    for name, data in fields():  # byte by byte, so that where an error is noticed can be seen
+        yield f"field-{name}", stream("di:0:0 D:1:999 de", data)
     for bit in range(3, 8 * len(SMALL), 17):
         yield f"flip-{bit}", stream("di:0:0 D:1:3 de", bs.flip(SMALL, bit))
 
