@@ -203,3 +203,16 @@ def test_reading_what_is_not_the_shape_names_the_file(tmp_path: Path, raw: bytes
 def test_reading_what_is_not_there_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*x\.json: No such file"):
         read_json(tmp_path / "x.json", Shape)
+
+
+def test_a_unit_is_outdated_when_an_input_was_done_after_it(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    for unit in ("build", "replay", "audit"):
+        journal.append(Record(unit, 0.0))
+    assert not journal.outdated("audit", ("build", "replay", "absent")) and not journal.outdated("build", ("agent",))
+    journal.append(Record("replay", 1.0))
+    journal.close()
+    again = Journal(tmp_path / "j")
+    assert again.outdated("audit", ("build", "replay")) and not again.outdated("audit", ("build",))
+    again.append(Record("audit", 2.0))
+    assert not again.outdated("audit", ("build", "replay"))

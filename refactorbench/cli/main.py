@@ -3,7 +3,6 @@ error, 3 the infrastructure prevented a verdict, 130 interrupted."""
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import traceback
@@ -63,9 +62,8 @@ def call(args: Sequence[str] | None = None) -> int:
     except RefactorBenchError as e:
         click.echo(f"error: {e}", err=True)
         return e.exit_status
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit:  # click's answer to a closed stderr; its status would be that of a low score
+        return HarnessError.exit_status
     except OSError as e:
         click.echo(
             f"error: {e.strerror or e}{f': {e.filename}' if e.filename else ''}; nothing was decided: {AGAIN}", err=True

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from refactorbench.cli.shared import choose_options, emit, json_option, latest_run, run_options, stage_list
+from refactorbench.cli.shared import choose_options, emit, json_option, latest_run, put, run_options, stage_list
 from refactorbench.errors import BelowBar, HarnessError
 from refactorbench.options import RunOptions
 from refactorbench.paths import cache_dir, find_root
@@ -42,8 +42,8 @@ def grade(root: Path | None, given: dict[str, Any], stages: tuple[str, ...] | No
     """Run the stages asked for and return the result. The first line is said at once; progress goes to stderr."""
     data = find_root(root)
     options, out = choose_options(data, given, stages)
-    click.echo(first_line(options, given), err=as_json)
     progress = Progress()
+    (progress.say if as_json else put)(first_line(options, given))
     try:
         progress.say(f"run directory {out}")
         return run_pipeline(data, options, out, cache_dir(), progress)

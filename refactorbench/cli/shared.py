@@ -23,12 +23,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
+def put(text: str) -> None:
+    """Print to stdout; a reader that has gone away (`| head`) changes neither what is done nor the exit status."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def emit(value: Any, as_json: bool, text: Callable[[], str]) -> None:
     """Print `value` as JSON, or the text made for people."""
-    if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(value), indent=1, sort_keys=True, default=str))
-    else:
-        click.echo(text())
+    put(json.dumps(msgspec.to_builtins(value), indent=1, sort_keys=True, default=str) if as_json else text())
 
 
 def run_options(f: F) -> F:

@@ -85,9 +85,9 @@ def checkout_command(root: Path | None, task: str, folder: Path) -> None:
 @task_group.command("validate")
 @click.argument("task")
 @click.option("--full", is_flag=True, help="Every check and the whole budget, not a seeded tenth.")
-@click.option("--only", help="Only these controls (comma-separated).")
+@click.option("--only", help="Only these controls, comma-separated [default: all].")
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Parallel workers.")
-@click.option("--out", type=click.Path(path_type=Path), help="Keep the runs here.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the runs here [default: a temporary folder].")
 @json_option
 @click.pass_obj
 def validate_command(

@@ -35,7 +35,10 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
         if not below:
             raise UsageError(f"{place} is no run directory and holds none: name what `run --out` wrote")
         found += below
-    return found
+    once: dict[Path, Path] = {}
+    for folder in found:
+        once.setdefault(folder.resolve(), folder)
+    return list(once.values())
 
 
 UNKNOWN = RunOptions(task="?", agent="?", panel="?")

@@ -67,7 +67,7 @@ def orphans() -> list[str]:
                 time.sleep(0.02)
         except ChildProcessError:
             return []
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    children = [pid for f in Path("/proc/self/task").glob("*/children") for pid in f.read_text().split()]
     return [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ") for pid in children]
 
 
