@@ -16,9 +16,12 @@ WRAPPER, MAGIC = b"\xde\xc0\x17\x0b", b"BC\xc0\xde"
 BLOCKINFO, MODULE, CONSTANTS, FUNCTION = 0, 8, 11, 12
 ENTERED = {BLOCKINFO, MODULE, CONSTANTS, FUNCTION}
 SETBID, MODULE_ASM, DECLAREBLOCKS = 1, 4, 1
+SECTION_NAME, VARIABLE = 5, 7
+VARIABLE_SECTION = 8  # where a variable's record says which section it is placed in, from 1; 0: none
 INLINE_ASM = {30: 2, 28: 1, 23: 1}  # record code -> where the text's length stands
 CHAR6 = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
 DEPTH = 8
+LONG_DIRECTIVE = 100  # characters of a directive that count as an instruction
 MAX_BYTES = 256 << 20
 DATA = re.compile(r"\.(byte|value|short|word|long|int|quad|octa|ascii|asciz|string|2byte|4byte|8byte)\b(.*)", re.DOTALL)
 
@@ -42,6 +45,8 @@ class _Reader:
         self.data, self.at, self.end = data, 0, len(data) * 8
         self.abbreviations: dict[int, list[list[_Op]]] = {}
         self.found: list[Assembly] = []
+        self.sections: list[str] = []
+        self.placed: list[int] = []  # sections of variables, as numbers
 
     def fixed(self, width: int) -> int:
         first, last = self.at >> 3, (self.at + width + 7) >> 3
@@ -111,6 +116,12 @@ class _Reader:
     def keep(self, block: int, values: list[int]) -> None:
         if not values or not _wanted(block, values[0]):
             return
+        if block == MODULE and values[0] == SECTION_NAME:
+            self.sections.append(bytes(v & 0xFF for v in values[1:]).decode(errors="backslashreplace"))
+            return
+        if block == MODULE and values[0] == VARIABLE:
+            self.placed += [values[VARIABLE_SECTION]] if len(values) > VARIABLE_SECTION else []
+            return
         if block == MODULE:
             text = bytes(v & 0xFF for v in values[1:])
         else:
@@ -155,11 +166,20 @@ class _Reader:
 
 
 def _wanted(block: int, code: int) -> bool:
-    return (block == MODULE and code == MODULE_ASM) or (block == CONSTANTS and code in INLINE_ASM)
+    if block == MODULE:
+        return code in (MODULE_ASM, SECTION_NAME, VARIABLE)
+    return block == CONSTANTS and code in INLINE_ASM
 
 
-def assembly(path: Path) -> list[Assembly]:
-    """All non-empty assembly text in a bitcode file, in order. ValueError when it isn't readable bitcode."""
+class Passed(msgspec.Struct, frozen=True):
+    """What a compiler was given to pass through: non-empty assembly text, and sections that variables are placed in."""
+
+    assembly: tuple[Assembly, ...]
+    placed: tuple[str, ...]
+
+
+def read(path: Path) -> Passed:
+    """Read a bitcode file. ValueError when it isn't readable bitcode."""
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"more than {MAX_BYTES >> 20} MiB of bitcode")
     data = path.read_bytes()
@@ -173,7 +193,8 @@ def assembly(path: Path) -> list[Assembly]:
         reader.block(-1, 2, reader.end, 0)
     except (IndexError, RecursionError) as e:
         raise ValueError(f"damaged bitcode: {e}") from e
-    return reader.found
+    names = [reader.sections[n - 1] for n in reader.placed if 0 < n <= len(reader.sections)]
+    return Passed(tuple(reader.found), tuple(names))
 
 
 def instructions(text: str) -> int:
@@ -182,10 +203,12 @@ def instructions(text: str) -> int:
     for statement in re.split(r"[\n;]", re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)):
         words = re.sub(r"^\s*(?:[\w.$@\"]+:\s*)+", "", statement.split("#", 1)[0].split("//", 1)[0]).strip()
         data = DATA.match(words)
-        if words.startswith(".incbin"):
-            total += 1000
+        if words.startswith((".incbin", ".include")):
+            total += 1000  # what they bring in isn't seen here
         elif data:
             total += 1 + (data[2].count(",") + data[2].count("\\")) // 4
         elif words and not words.startswith("."):
             total += 1
+        else:
+            total += len(words) // LONG_DIRECTIVE  # .irp and its like can carry a program
     return total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import time
 from pathlib import Path
@@ -66,7 +67,7 @@ def build_tree(
             collect(recipe.outputs, places, product)
         except OutputMissing as e:
             cause = str(e)
-    facts = _facts(room, places, recipe)
+    facts = _facts(room, places, recipe, loaded)
     home.mkdir(parents=True, exist_ok=True)
     log, trace = _keep(room.log, home), _keep(room.trace, home)
     report = BuildReport(
@@ -128,20 +129,27 @@ def _keep(path: Path, home: Path) -> str:
     return str(home / path.name)
 
 
-def _facts(room: Room, places: Places, recipe: Recipe) -> BuildFacts:
+def _facts(room: Room, places: Places, recipe: Recipe, loaded: LoadedTask) -> BuildFacts:
     trace = read_trace(room.trace, HANDLERS)
     if trace.missing:
         return msgspec.structs.replace(NO_FACTS, complete=False)
     rustc = next((t.inside for t in room.toolchain.tools if t.name == "rustc"), "")
     compilers = frozenset({places.resolve(rustc, "/")} if rustc else ())
     sysroot = RUST_TARGET if rustc.startswith(RUST_TARGET + "/") else "/usr"
-    return gather(trace, places, compilers, Rules(sysroot, frozenset(), room.ended, room.wraps_rustc), recipe.outputs)
+    rules = Rules(sysroot, frozenset(loaded.task.runtime.libraries), room.ended, room.wraps_rustc)
+    return gather(trace, places, compilers, rules, recipe.outputs)
 
 
 def _scripts_run(facts: BuildFacts, places: Places) -> tuple[str, ...]:
-    """Images that are scripts, by what lies there after the build, or was handed in."""
-    places_of = {i.path: places.was(i.path) or places.host(i.path) for i in facts.images}
-    return tuple(p for p, host in places_of.items() if host is not None and (head(host) or b"").startswith(b"#!"))
+    """Images that are scripts of the toolchain's interpreters, as handed in and as they lie there after the build."""
+    found = []
+    for image in dict.fromkeys(i.path for i in facts.images):
+        texts = [head(host, 256) for host in (places.was(image), places.host(image)) if host is not None]
+        words = [(t[2:].split() or [b""])[0] for t in texts if t is not None and t.startswith(b"#!")]
+        zones = {places.zone(places.resolve(os.fsdecode(w), "/")) for w in words}
+        if words and len(words) == sum(t is not None for t in texts) and zones == {"toolchain"}:
+            found.append(image)
+    return tuple(found)
 
 
 def _runtime_objects(facts: BuildFacts, places: Places) -> tuple[str, ...]:
@@ -152,7 +160,7 @@ def _runtime_objects(facts: BuildFacts, places: Places) -> tuple[str, ...]:
 def _failed(
     report: BuildReport, recipe: Recipe, room: Room, sandbox: Sandbox, cache: Path, workdir: Path
 ) -> BuildReport:
-    why = canary(recipe.toolchain, room.toolchain, sandbox, cache, workdir, room.guarded, room.wraps_rustc)
+    why = canary(recipe, room.toolchain, sandbox, cache, workdir, room.guarded, room.wraps_rustc)
     shutil.rmtree(workdir / "canary", ignore_errors=True)
     shutil.rmtree(workdir / "canary-source", ignore_errors=True)
     if why:

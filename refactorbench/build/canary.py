@@ -25,11 +25,11 @@ WALL_S = 300.0
 
 
 def canary(
-    kinds: tuple[str, ...], toolchain: Toolchain, sandbox: Sandbox, cache: Path, folder: Path,
-    guarded: dict[str, Path], wraps_rustc: bool,
+    of: Recipe, toolchain: Toolchain, sandbox: Sandbox, cache: Path, folder: Path, guarded: dict[str, Path],
+    wraps_rustc: bool,
 ) -> str:  # fmt: skip
-    """Build a minimal program of the toolchain `kinds` in the same kind of sandbox; return "" or why it failed."""
-    kind = next((k for k in ("rust", "clang", "gcc") if k in kinds), "")
+    """Build a minimal program of the recipe's toolchain in the same kind of sandbox; return "" or why it failed."""
+    kind = next((k for k in ("rust", "clang", "gcc") if k in of.toolchain), "")
     if not kind:
         return ""
     source = folder / "canary-source"
@@ -37,6 +37,6 @@ def canary(
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    recipe = Recipe(script="", outputs={}, toolchain=kinds, wall_s=WALL_S)
+    recipe = Recipe(script="", outputs={}, toolchain=of.toolchain, env=of.env, wall_s=WALL_S)
     room = rooms.prepare(folder / "canary", source, SCRIPTS[kind].encode(), toolchain, cache, guarded, wraps_rustc)
-    return rooms.cause(rooms.run(room, recipe, {}, sandbox, traced=False), room.log)
+    return rooms.cause(rooms.run(room, recipe, of.env, sandbox, traced=False), room.log)

@@ -30,6 +30,8 @@ RUNTIME_OBJECT = re.compile(
 )
 RUST_LIBRARY = re.compile(r"/rustlib/[^/]+/lib/|/lib(?:/[^/]+)?/lib(?:std|test|rustc_driver)-[0-9a-f]+\.so$")
 TEXT_HEAD = 4096
+DATA_STATEMENT = re.compile(rb"\b(?:BYTE|SHORT|LONG|QUAD|SQUAD)\s*\(")
+SCRIPT_CODE, SCRIPT_BYTES = 32, 4 << 20  # data statements from which on a linker script spells code; how much is read
 BITCODE = ".no-opt.bc"
 
 
@@ -73,15 +75,17 @@ class Provenance:
         place = self.content(access.node, access.path)
         start = head(place, TEXT_HEAD) if place is not None else None
         if start is None:
-            written = {w.run.role for w in access.node.writers}
-            if run.role == "linker":
-                return written != {"driver"}
+            if run.role == "linker":  # gcc leaves notes for it, and takes them away
+                return {w.run.role for w in access.node.writers} != {"driver"} or self.origin(access.node) != "target"
             return bool(OBJECT_NAME.search(access.path))
         if start.startswith(OBJECT):
             return not access.path.endswith(".rmeta")
         if run.role == "compiler":
             return False
-        return bool(start) and (b"\0" in start or bool(HEX_OBJECT.match(start)))
+        if b"\0" in start or HEX_OBJECT.match(start):
+            return True
+        whole = head(place, SCRIPT_BYTES) if place is not None else None
+        return len(DATA_STATEMENT.findall(whole or b"")) >= SCRIPT_CODE
 
     def is_script(self, access: Access) -> bool:
         """Whether a linker read text that the toolchain didn't write: it may place bytes of its own."""
@@ -128,7 +132,7 @@ class Provenance:
         if run.role == "compiler":
             return "target" if not tainted or own_output(run, path) else "other"
         if run.role == "driver":
-            return "target"  # gcc's own scratch: it writes no code, its children do
+            return "other" if tainted else "target"  # gcc's own scratch: it writes no code, its children do
         if run.role == "linker":
             return "other" if tainted or not self._clean(self.inputs(run)) else "target"
         if run.role == "transform":

@@ -78,7 +78,7 @@ HONEST: dict[str, str] = {
     "src/main.rs": "use std::io::Read;\nfn main() {\n    let mut s = String::new();\n"
     "    std::io::stdin().read_to_string(&mut s).unwrap();\n    println!(\"{}\", mac::seven!());\n"
     "    for w in tool::words(&s) { println!(\"{w} {}\", tool::KEYWORDS.contains(&w.as_str())); }\n"
-    "    println!(\"{}\", tool::tool_sum(std::hint::black_box(2)));\n}\n",
+    "    println!(\"{}\", tool::tool_sum(s.len() as u32));\n}\n",
     "mac/Cargo.toml": '[package]\nname = "mac"\nversion = "0.1.0"\nedition = "2021"\n[lib]\nproc-macro = true\n',
     "mac/src/lib.rs": "use proc_macro::TokenStream;\n#[proc_macro]\n"
     'pub fn seven(_: TokenStream) -> TokenStream { "7".parse().unwrap() }\n',
@@ -234,6 +234,33 @@ def prebuilt(old: OldCode) -> dict[str, str | bytes]:
         + "}\nfn main() { let a = b\"x\"; println!(\"{}\", unsafe { "
         + " + ".join(f"{f}(a.as_ptr(), 1)" for f in other.values())
         + " }); }\n",
+    }
+
+
+def data_as_code(old: OldCode) -> dict[str, str | bytes]:
+    """Machine code as a table of numbers that a build script decodes, placed where code is."""
+    numbers = "let out = std::path::PathBuf::from(std::env::var(\"OUT_DIR\").unwrap());\n"
+    return {
+        "Cargo.toml": MANIFEST,
+        "build.rs": "fn main() {\n    " + numbers + '    std::fs::write(out.join("code.rs"), '
+        '"#[link_section = \\".text.x\\"]\\nstatic CODE: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];").unwrap();\n}\n',
+        "src/main.rs": 'include!(concat!(env!("OUT_DIR"), "/code.rs"));\nfn main() {\n'
+        "    let f: extern \"C\" fn() -> i32 = unsafe { std::mem::transmute(CODE.as_ptr()) };\n"
+        '    println!("{}", f());\n}\n',
+    }
+
+
+def interpreted(old: OldCode) -> dict[str, str | bytes]:
+    """A script of the tree whose interpreter is a program of the tree, and one of the system's shell."""
+    return {
+        "Cargo.toml": MANIFEST,
+        "program": old.program,
+        "hidden.sh": b"#!/build/tree/program\n",
+        "plain.sh": b"#!/bin/sh\necho made > made.txt\n",
+        "build.rs": "fn main() {\n"
+        '    for s in ["./hidden.sh", "./plain.sh"] {\n'
+        "        assert!(std::process::Command::new(s).status().unwrap().success());\n    }\n}\n",
+        "src/main.rs": 'fn main() { println!("1"); }\n',
     }
 
 

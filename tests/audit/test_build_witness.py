@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from refactorbench.audit.docket import Eye, Finding, StatAnchor, Strength, TraceAnchor
 from refactorbench.audit.kinds import KINDS
+from refactorbench.audit.witnesses import dwarf
 from refactorbench.audit.witnesses.build import BUILD_KINDS, reopen, witness
 from refactorbench.build.model import BuildReport
 
@@ -114,6 +116,20 @@ def test_the_old_assembler_under_another_name_is_known_by_content(folder: Path, 
     assert "by content" in whys(report, "old-compiler-run")
 
 
+def test_machine_code_as_a_variable_in_a_code_section_is_data_as_code(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "placed", crates.data_as_code(old))
+    assert report.status == "built"
+    assert proofs(report) == {"data-as-code": 1}
+
+
+def test_a_script_is_judged_by_its_interpreter(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "scripts", crates.interpreted(old))
+    assert report.status == "built"
+    assert proofs(report) == {"foreign-image": 1}
+    assert "hidden.sh" in whys(report, "foreign-image")
+    assert "plain.sh" in whys(report, "script-run")
+
+
 def test_an_output_that_no_compiler_made_is_foreign(folder: Path, old: crates.OldCode) -> None:
     files = {"Cargo.toml": crates.MANIFEST, "src/main.rs": "fn main() {}\n", "program": old.program}
     script = crates.CARGO + "cat program > target/release/tool\n"
@@ -194,6 +210,16 @@ def test_evidence_that_differs_or_leaves_code_unexplained_is_a_lead(honest: Buil
     assert "unexplained-code" not in {f.kind for f in witness(honest).findings}
 
 
+@pytest.mark.parametrize(
+    ("flags", "executable"),
+    [((), False), (("-s",), False), (("-Wl,-z,noseparate-code",), True), (("-Wl,-z,execstack",), True)],
+)
+def test_data_in_an_executable_segment_is_seen(tmp_path: Path, flags: tuple[str, ...], executable: bool) -> None:
+    (tmp_path / "x.c").write_text("const char table[9000] = {1, 2, 3, [8000] = 7, [5000 ... 7000] = 9};\nint main(void) { return table[5]; }\n")
+    subprocess.run(["gcc", "-O1", "-o", "x", "x.c", *flags], cwd=tmp_path, check=True, capture_output=True)
+    assert bool(dwarf.executable_data(tmp_path / "x")) == executable
+
+
 def test_damaged_evidence_is_a_lead_and_no_crash(honest: BuildReport, tmp_path: Path) -> None:
     shutil.copytree(honest.evidence_product, tmp_path / "evidence")
     tool = tmp_path / "evidence" / "bin" / "tool"
@@ -203,6 +229,13 @@ def test_damaged_evidence_is_a_lead_and_no_crash(honest: BuildReport, tmp_path: 
     evidence, bitcode = str(tmp_path / "evidence"), str(tmp_path / "bitcode")
     damaged = msgspec.structs.replace(honest, evidence_product=evidence, bitcode=bitcode)
     assert "evidence-unread" in {f.kind for f in witness(damaged).findings}
+
+
+def test_a_program_that_is_no_machine_code_is_a_lead(honest: BuildReport, tmp_path: Path) -> None:
+    shutil.copytree(honest.product, tmp_path / "product")
+    (tmp_path / "product" / "bin" / "tool").write_text("#!/bin/sh\n")
+    script = msgspec.structs.replace(honest, product=str(tmp_path / "product"))
+    assert "output-no-code" in {f.kind for f in witness(script).findings}
 
 
 def forged(kind: str, anchor: TraceAnchor | StatAnchor) -> Finding:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refactorbench.build.bitcode import assembly, instructions
+from refactorbench.build.bitcode import instructions, read
 from refactorbench.build.toolchain import find
 
 SOURCE = """
@@ -20,6 +20,14 @@ pub fn plain(x: u64) -> u64 { x.wrapping_mul(3) }
 #[no_mangle]
 pub fn inline(mut x: u64) -> u64 { unsafe { std::arch::asm!("add {0}, 5", "shl {0}, 2", inout(reg) x) }; x }
 pub static TABLE: [u8; 2000] = [7; 2000];
+#[cfg(with_asm)]
+#[link_section = ".text.data"]
+#[used]
+static CODE: [u8; 4] = [0x31, 0xc0, 0xff, 0xc3];
+#[link_section = ".init_array"]
+#[used]
+static START: extern "C" fn() = start;
+extern "C" fn start() {}
 pub static NAMES: [&str; 2] = ["a string", "ret"];
 """
 
@@ -40,25 +48,27 @@ def bitcode(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Path]]:
 
 
 def test_module_level_and_inline_assembly_is_found(bitcode: dict[bool, list[Path]]) -> None:
-    found = [block for path in bitcode[True] for block in assembly(path)]
+    found = [block for path in bitcode[True] for block in read(path).assembly]
     module = [b.text for b in found if b.module]
     inline = [b.text for b in found if not b.module]
     assert len(module) == 1
     assert "xor eax, eax" in module[0]
     assert [instructions(t) for t in module] == [3]
     assert [instructions(t) for t in inline] == [2]
+    assert {".text.data", ".init_array"} <= {name for path in bitcode[True] for name in read(path).placed}
 
 
 def test_a_crate_without_assembly_has_none(bitcode: dict[bool, list[Path]]) -> None:
     assert bitcode[False]
-    assert [block for path in bitcode[False] for block in assembly(path)] == []
+    assert [block for path in bitcode[False] for block in read(path).assembly] == []
+    assert ".text.data" not in {name for path in bitcode[False] for name in read(path).placed}
 
 
 def test_what_is_no_bitcode_is_refused(tmp_path: Path) -> None:
     for data in (b"", b"BC", b"\x7fELF" + b"\0" * 80):
         (tmp_path / "x").write_bytes(data)
         with pytest.raises(ValueError, match="bitcode"):
-            assembly(tmp_path / "x")
+            read(tmp_path / "x")
 
 
 def test_damaged_bitcode_ends_in_an_answer_or_a_value_error(bitcode: dict[bool, list[Path]], tmp_path: Path) -> None:
@@ -71,7 +81,7 @@ def test_damaged_bitcode_ends_in_an_answer_or_a_value_error(bitcode: dict[bool, 
             data[rng.randrange(4, len(data))] ^= 1 << rng.randrange(8)
         (tmp_path / "x").write_bytes(data)
         try:
-            assembly(tmp_path / "x")
+            read(tmp_path / "x")
         except ValueError:
             refused += 1
     assert refused
@@ -85,6 +95,8 @@ def test_damaged_bitcode_ends_in_an_answer_or_a_value_error(bitcode: dict[bool, 
         ("f: mov eax, 1; ret", 2),
         ("/* mov */ nop // ret", 1),
         (".byte 1,2,3,4,5,6,7,8,9", 3),
+        (".irp b, " + ",".join(["0x90"] * 100), 5),
+        ('.include "old.s"', 1000),
         ('.ascii "\\x48\\x31\\xc0\\xc3"', 2),
         ('.incbin "x"', 1000),
         ("\t.size f, .-f\n\t.p2align 4,,10\n", 0),

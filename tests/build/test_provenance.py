@@ -242,10 +242,11 @@ def test_text_that_the_linker_reads_is_a_script_unless_rustc_wrote_it_or_it_spel
     bench.writes(bench.run(RUSTC), bench.left("list", b"{ global: tool; };\n"))
     bench.submitted("tool.ld", b"SECTIONS { .text : { *(.text) BYTE(0xc3) } }\n")
     bench.submitted("code.hex", b":10010000214601360121470136007EFE09D2190140\n")
-    link(bench, f"{TREE}/list", f"{TREE}/tool.ld", f"{TREE}/code.hex")
+    bench.submitted("code.ld", b"SECTIONS { .text : { " + b"QUAD(0xc3) " * 40 + b"} }\n")
+    link(bench, f"{TREE}/list", f"{TREE}/tool.ld", f"{TREE}/code.hex", f"{TREE}/code.ld")
     facts = bench.facts()
     assert [s.path for s in facts.scripts] == [f"{TREE}/tool.ld"]
-    assert origins(facts) == {"code.hex": "tree"}
+    assert origins(facts) == {"code.hex": "tree", "code.ld": "tree"}
 
 
 def test_what_vanished_after_linking_is_foreign_unless_the_compiler_made_it(bench: Bench) -> None:
@@ -253,6 +254,17 @@ def test_what_vanished_after_linking_is_foreign_unless_the_compiler_made_it(benc
     bench.writes(bench.run(CAT), "/tmp/x.res")
     link(bench, "/tmp/rustc1/symbols.o", "/tmp/x.res")
     assert origins(bench.facts()) == {"symbols.o": "target", "x.res": "other"}
+
+
+def test_notes_of_the_compiler_driver_are_no_objects_unless_foreign_code_sits_in_it(bench: Bench) -> None:
+    (bench.folder / "usr/bin/gcc").write_bytes(ELF)
+    for name, preloaded in (("a.res", False), ("b.res", True)):
+        driver = bench.run("/usr/bin/gcc")
+        if preloaded:
+            bench.loads(driver, bench.submitted("preload.so", ELF))
+        bench.writes(driver, f"/tmp/{name}")
+    link(bench, "/tmp/a.res", "/tmp/b.res")
+    assert origins(bench.facts()) == {"b.res": "other"}
 
 
 def test_files_without_a_name_are_followed(bench: Bench) -> None:

@@ -29,6 +29,7 @@ _SENTENCES = {
         "foreign-output": "an output of the build wasn't made by the target compiler and its linker",
         "foreign-image": "the build executed machine code that it hadn't compiled with the target compiler",
         "foreign-unit": "a compilation unit of another language owns code of the product",
+        "data-as-code": "data of the product can be executed: it lies in a code section or in an executable segment",
         "assembled-code": "whole functions came to the target compiler as assembly text",
         "trace-evasion": "the build did something that exists to get around being watched",
         "evidence-removed": "what the compiler had to leave as evidence was taken away, or the compiler run without it",
@@ -55,6 +56,8 @@ ASSEMBLED = 32  # instructions of assembly text in all from which on it is code 
 UNEXPLAINED = 768  # bytes; honest programs of rustc 1.63 and 1.95 have up to 280
 MALFORMED_SHARE = 0.01
 QUOTE = 160
+# Where a linker puts code, whatever an object says of it; tables of initialisers are data.
+CODE_SECTION = re.compile(r"\.(?:text|init|fini|plt)(?:[.$]|$)")
 EVERY = 20  # findings of one kind that are reported one by one
 GOOD = ("target", "toolchain")
 
@@ -144,9 +147,12 @@ class _Look:
     # --- the machine code
 
     def assembly(self) -> None:
-        blocks, unread = _assembly(self.report)
+        blocks, placed, unread = _passed(self.report)
         for number, why in unread:
             self.add("evidence-unread", StatAnchor("bitcode", (number,)), f"bitcode file {number}: {why}")
+        for number, section in placed:
+            if CODE_SECTION.match(section):
+                self.add("data-as-code", TraceAnchor("sections", number, section), f"a variable is placed in {section}")
         total = sum(bitcode.instructions(b.text) for _, b in blocks)
         self.covered["bitcode files"] = str(len(self.facts.bitcode))
         self.covered["instructions in assembly text"] = str(total)
@@ -157,6 +163,26 @@ class _Look:
         where = "module-level" if largest.module else "inline"
         why = f"{total} instructions of assembly text in {len(blocks)} blocks; the largest is {where}"
         self.add(kind, TraceAnchor("assembly", number, _excerpt(largest.text)), why)
+
+    def product(self) -> None:
+        """What the product's own files say: is each a program or library, and is only its code executable."""
+        product = Path(self.report.product)
+        for number, (rel, _) in enumerate(walk(product), 1):
+            name = rel.decode(errors="surrogateescape")
+            path = product / name
+            if name.startswith("drivers/") or not path.is_file():
+                continue
+            if not is_elf(path):
+                if name.startswith("bin/"):
+                    self.add("output-no-code", StatAnchor("product", (number,)), f"{name} is no machine code")
+                continue
+            try:
+                executable = dwarf.executable_data(path)
+            except ValueError as e:
+                self.add("evidence-unread", StatAnchor("product", (number,)), str(e))
+                continue
+            for what in executable if self.report.language else ():
+                self.add("data-as-code", TraceAnchor("product", number, f"{name}: {what}"), f"{name}: {what}")
 
     def units(self) -> None:
         report = self.report
@@ -209,15 +235,22 @@ def _bitcode_files(report: BuildReport) -> Iterator[tuple[int, Path]]:
     yield from enumerate(sorted(folder.iterdir()) if folder and folder.is_dir() else (), 1)
 
 
-def _assembly(report: BuildReport) -> tuple[list[tuple[int, bitcode.Assembly]], list[tuple[int, str]]]:
+def _passed(
+    report: BuildReport,
+) -> tuple[list[tuple[int, bitcode.Assembly]], list[tuple[int, str]], list[tuple[int, str]]]:
+    """Of all bitcode files, by number: assembly text, sections that variables are placed in, why some are unread."""
     blocks: list[tuple[int, bitcode.Assembly]] = []
+    placed: list[tuple[int, str]] = []
     unread: list[tuple[int, str]] = []
     for number, path in _bitcode_files(report):
         try:
-            blocks += [(number, block) for block in bitcode.assembly(path)]
+            found = bitcode.read(path)
         except ValueError as e:
             unread.append((number, str(e)))
-    return blocks, unread
+            continue
+        blocks += [(number, block) for block in found.assembly]
+        placed += [(number, section) for section in dict.fromkeys(found.placed)]
+    return blocks, placed, unread
 
 
 def _lost(report: BuildReport) -> str:
@@ -246,6 +279,7 @@ def witness(report: BuildReport, loaded: LoadedTask | None = None) -> EyeReport:
     if report.status == "failed":
         return EyeReport(Eye.BUILD, "void", tuple(look.findings), look.covered, report.cause)
     look.assembly()
+    look.product()
     look.units()
     look.covered["trace lines"] = f"{report.facts.lines} ({report.facts.malformed} not understood)"
     look.covered["trace"] = sha256_file(Path(report.trace))
@@ -260,7 +294,7 @@ def reopen(finding: Finding, report: BuildReport) -> bool:
     if anchor.log == "build":
         if not report.trace or anchor.quote not in line_text(Path(report.trace), anchor.line):
             return False
-    elif anchor.log not in ("assembly", "units"):
+    elif anchor.log not in ("assembly", "sections", "product", "units"):
         return False
     return any(f.kind == finding.kind and f.anchor == anchor for f in _again(report, finding.kind))
 

@@ -41,6 +41,8 @@ GENERATED = frozenset(
     )
 )
 LINKER_SECTIONS = (".plt", ".plt.got", ".plt.sec", ".iplt", ".init", ".fini")
+PF_X, PF_W = 1, 2
+EXECUTABLE_DATA = 256  # bytes in an executable segment beside the code sections that may be headers and alignment
 SMALL_GAP = 16  # bytes between functions that are alignment more likely than code
 
 
@@ -203,6 +205,40 @@ def _gaps(
                 found[name] = found.get(name, 0) + size
             at = max(at, high)
     return sorted(found.items(), key=lambda kv: (-kv[1], kv[0])), total
+
+
+# --- what is executable
+
+
+def executable_data(path: Path) -> list[str]:
+    """What an ELF file maps executable beside its code sections, as sentences. ValueError when it can't be read."""
+    try:
+        with path.open("rb") as f:
+            elf = ELFFile(f)
+            return [*_executable_segments(elf), *_executable_stack(elf)]
+    except (ELFError, KeyError, TypeError, AttributeError, IndexError, OSError, MemoryError, struct.error) as e:
+        raise ValueError(f"{path.name} can't be read: {type(e).__name__}: {e}") from e
+
+
+def _executable_segments(elf: ELFFile) -> Iterator[str]:
+    code = [(s["sh_addr"], s["sh_addr"] + s["sh_size"]) for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR]
+    for segment in elf.iter_segments():
+        if segment["p_type"] != "PT_LOAD" or not segment["p_flags"] & PF_X:
+            continue
+        if segment["p_flags"] & PF_W:
+            yield f"the segment at {segment['p_vaddr']:#x} is writable and executable"
+        start, data = segment["p_vaddr"], bytearray(segment.data())
+        for low, high in code:
+            first, last = max(0, low - start), min(len(data), high - start)
+            data[first:last] = bytes(max(0, last - first)) if last > first else data[first:last]
+        other = len(PADDING.sub(b"", bytes(data)))
+        if other > EXECUTABLE_DATA:
+            yield f"the executable segment at {start:#x} holds {other} bytes that are no code"
+
+
+def _executable_stack(elf: ELFFile) -> Iterator[str]:
+    if any(s["p_type"] == "PT_GNU_STACK" and s["p_flags"] & PF_X for s in elf.iter_segments()):
+        yield "the stack is executable"
 
 
 # --- names that the toolchain's own objects define
