@@ -30,7 +30,7 @@ from refactorbench.sandbox.need import need
 from refactorbench.sandbox.protocol import Sandbox
 
 FREE_MB = 2048  # of disk that a run may take: State A, two builds, scratch
-CHECK_MS, INPUT_MS = 12, 16  # of one core per replayed check and per input put to both sides, re-runs aside
+CHECK_MS, INPUT_MS = 12, 8  # of one core per replayed check and per input put to both sides, re-runs aside
 SANDBOX_TOOLS = {"bwrap": "bubblewrap", "strace": "strace"}  # program -> Debian package
 
 
