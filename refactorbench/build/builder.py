@@ -82,7 +82,7 @@ def build_tree(
         report = _built(report, recipe, room, places, product, loaded, sandbox, cache, workdir)
         if role == "target" and recipe.evidence_env:
             report = _evidence(report, tree, script, recipe, room, sandbox, cache, workdir)
-    shutil.rmtree(room.folder, ignore_errors=True)
+    rooms.remove(room.folder)
     report = msgspec.structs.replace(report, wall_s=round(time.monotonic() - start, 3))
     if role == "reference" and report.status == "built":
         write_json(kept / "report.json", report)
@@ -161,7 +161,7 @@ def _failed(
     report: BuildReport, recipe: Recipe, room: Room, sandbox: Sandbox, cache: Path, workdir: Path
 ) -> BuildReport:
     why = canary(recipe, room.toolchain, sandbox, cache, workdir, room.guarded, room.wraps_rustc)
-    shutil.rmtree(workdir / "canary", ignore_errors=True)
+    rooms.remove(workdir / "canary")
     shutil.rmtree(workdir / "canary-source", ignore_errors=True)
     if why:
         return msgspec.structs.replace(report, status="harness", cause=f"the toolchain builds no canary either: {why}")

@@ -51,7 +51,6 @@ class Provenance:
     def __init__(self, world: World, rules: Rules) -> None:
         self.world, self.places, self._rules = world, world.places, rules
         self._known: dict[Node, Origin] = {}
-        self._made: set[str] | None = None
 
     # --- contents
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from refactorbench.build import tripwire
 from refactorbench.build.places import HARNESS, HOME, TMP, TREE, Places
 from refactorbench.build.toolchain import Toolchain
 from refactorbench.catalog.models import Recipe
+from refactorbench.errors import HarnessError
 from refactorbench.sandbox.protocol import Command, Completed, Limits, Mount, Sandbox
 
 WRAPPER = Path(__file__).with_name("rustc_wrapper.sh")
@@ -55,12 +57,30 @@ class Room(msgspec.Struct, frozen=True):
         return Places(self.mounts, self.toolchain.symlinks, clean, self.guarded)
 
 
+def remove(folder: Path) -> None:
+    """Remove what a build left, whatever modes it gave it. HarnessError when something of it stays."""
+    for here, names, _ in os.walk(folder):
+        for name in names:
+            path = Path(here, name)
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise HarnessError(f"cannot remove {folder}, so no clean build can start: remove it, or use another --out")
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Names that are neither file, folder nor link: nothing can be built from them, and copying them could hang."""
+    modes = {name: Path(folder, name).lstat().st_mode for name in names}
+    return [n for n, m in modes.items() if not (stat.S_ISREG(m) or stat.S_ISDIR(m) or stat.S_ISLNK(m))]
+
+
 def prepare(
     folder: Path, tree: Path, script: bytes, toolchain: Toolchain, cache: Path, guarded: dict[str, Path],
     wraps_rustc: bool,
 ) -> Room:  # fmt: skip
     """Lay out a fresh room in `folder` (emptied first) with a clean copy of `tree`."""
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     harness = folder / "harness"
     harness.mkdir(parents=True)
     program = tripwire.program(cache)
@@ -70,7 +90,7 @@ def prepare(
     shutil.copyfile(WRAPPER, harness / "rustc")
     for name in ("end", "run", "rustc"):
         (harness / name).chmod(0o755)
-    shutil.copytree(tree, folder / "tree", symlinks=True)
+    shutil.copytree(tree, folder / "tree", symlinks=True, ignore=_special)
     for name in ("home", "tmp"):
         (folder / name).mkdir()
     mounts = (

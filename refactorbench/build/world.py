@@ -91,7 +91,6 @@ class World:
         self.started: list[Started] = []
         self.network: list[tuple[int, str]] = []
         self.evasions: list[tuple[int, str]] = []
-        self.removed: list[tuple[int, str, Run]] = []
         self._tasks: dict[int, _Task] = {}
 
     def replay(self, trace: Trace) -> None:
@@ -201,7 +200,6 @@ class World:
                 for path in moved:
                     self.files[target + path[len(source) :]] = self.files.pop(path)
                 return
-        self.removed.append((call.line, target, task.run))
         self.files[target] = self.node(source)
         self.files.pop(source, None)
 
@@ -228,9 +226,7 @@ class World:
         at = call.name == "unlinkat"
         path = self._at(task, call, int(at), by_descriptor=at)
         if call.ok and path is not None:
-            name = self._name(path)
-            self.removed.append((call.line, name, task.run))
-            self.files.pop(name, None)
+            self.files.pop(self._name(path), None)
 
     def _symlinked(self, call: Call, task: _Task) -> None:
         at = call.name == "symlinkat"

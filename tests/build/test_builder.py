@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -127,6 +128,15 @@ def test_the_submission_itself_is_not_touched(yard: Yard) -> None:
     before = tree_digest(yard.folder / "tree")
     yard.build(Counting())
     assert tree_digest(yard.folder / "tree") == before
+
+
+def test_what_a_build_leaves_behind_does_not_stop_the_next_one(yard: Yard) -> None:
+    """Folders that nobody may enter, and a fifo in the tree, which copying would hang on."""
+    os.mkfifo(yard.folder / "tree" / "pipe")
+    report = yard.build(Counting(), script=SCRIPT + "mkdir -p shut/inner && chmod 0 shut/inner shut\n", role="target")
+    assert report.status == "built"
+    assert not (yard.folder / "work" / "room").exists()
+    assert yard.build(Counting(), role="target").artefact == report.artefact
 
 
 def test_facts_name_what_ran_and_what_was_taken_in(yard: Yard) -> None:

@@ -26,7 +26,7 @@ LANGUAGES = {
 }  # fmt: skip
 MAX_UNITS, MAX_RANGES, MAX_SYMBOLS, MAX_BYTES = 20_000, 2_000_000, 2_000_000, 512 << 20
 PADDING = re.compile(rb"(?:[\x90\xcc\x00]|\x66*\x2e?\x0f\x1f[\x00\x40\x44\x80\x84\x04]|\x66+\x90)")
-SHF_EXECINSTR, SHT_SYMTAB, STT_OBJECT, STT_FUNC = 4, 2, 1, 2
+SHF_EXECINSTR, SHT_SYMTAB, STT_FUNC = 4, 2, 2
 # Made by the compiler driver for each link, or by rustc without a unit of its own.
 GENERATED = frozenset(
     (
