@@ -46,7 +46,7 @@ def sweep_temporary(run: Path) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON with sorted keys, atomically."""
-    raw = msgspec.json.encode(value, order="sorted")
+    raw = msgspec.json.encode(_plain(msgspec.to_builtins(value, order="sorted")))
     write_atomic(path, msgspec.json.format(raw, indent=1) + b"\n")
 
 
@@ -135,3 +135,12 @@ class Journal:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _plain(value: Any) -> Any:
+    """Names of submitted files may hold bytes that are no UTF-8: JSON gets them escaped."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode() if not value.isascii() else value
+    if isinstance(value, dict):
+        return {_plain(k): _plain(v) for k, v in value.items()}
+    return [_plain(v) for v in value] if isinstance(value, (list, tuple)) else value

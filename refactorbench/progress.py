@@ -11,6 +11,14 @@ PLAIN_EVERY_S = 15.0
 TERMINAL_EVERY_S = 0.2
 
 
+_CONTROL = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160)) if c not in (9, 10)}
+
+
+def printable(text: str) -> str:
+    """`text` with control characters and stray bytes escaped: names of submitted files must not steer a terminal."""
+    return text.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
+
+
 class Progress:
     """`say` prints a line; `tick` shows how far a long piece of work is."""
 
@@ -24,7 +32,7 @@ class Progress:
 
     def say(self, line: str) -> None:
         self._clear()
-        print(line, file=self._stream, flush=True)
+        print(printable(line), file=self._stream, flush=True)
 
     def tick(self, what: str, done: int, total: int) -> None:
         """Show `what` at `done` of `total`; cheap enough to be called for each check."""
@@ -43,7 +51,7 @@ class Progress:
             self._stream.flush()
             self._open = True
         else:
-            print(line, file=self._stream, flush=True)
+            print(printable(line), file=self._stream, flush=True)
 
     def end(self) -> None:
         """Leave the line to others: what is printed next starts at its beginning."""

@@ -216,3 +216,8 @@ def test_a_unit_is_outdated_when_an_input_was_done_after_it(tmp_path: Path) -> N
     assert again.outdated("audit", ("build", "replay")) and not again.outdated("audit", ("build",))
     again.append(Record("audit", 2.0))
     assert not again.outdated("audit", ("build", "replay"))
+
+
+def test_a_file_name_that_is_no_text_is_stored_escaped_and_text_as_it_is(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"name": "a\udcfe", "list": ["é", ("\udcff",)], "n": 1})
+    assert read_json(tmp_path / "x.json", dict) == {"name": "a\\udcfe", "list": ["é", ["\\udcff"]], "n": 1}

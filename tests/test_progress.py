@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from refactorbench.progress import PLAIN_EVERY_S, QUIET_S, Progress
+from refactorbench.progress import PLAIN_EVERY_S, QUIET_S, Progress, printable
 
 
 class Terminal(io.StringIO):
@@ -76,3 +76,10 @@ def test_a_new_piece_of_work_has_its_own_clock() -> None:
 def test_messages_are_lines(stream: io.StringIO) -> None:
     Progress(stream).say("building")
     assert stream.getvalue() == "building\n"
+
+
+def test_names_of_submitted_files_cannot_steer_the_terminal() -> None:
+    assert printable("a\x1b[2J\x07b\x9bc\udcfe\n\té") == "a\\x1b[2J\\x07b\\x9bc\\udcfe\n\té"
+    stream = io.StringIO()
+    Progress(stream).say("building \x1b]0;x\x07")
+    assert "\x1b" not in stream.getvalue()

@@ -23,7 +23,12 @@ CHAR6 = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
 DEPTH = 8
 LONG_DIRECTIVE = 100  # characters of a directive that count as an instruction
 MAX_BYTES = 256 << 20
-DATA = re.compile(r"\.(byte|value|short|word|long|int|quad|octa|ascii|asciz|string|2byte|4byte|8byte)\b(.*)", re.DOTALL)
+DATA = re.compile(
+    r"\.(byte|value|h?word|short|long|xword|int|quad|octa|ascii|asciz|string\w*|[248]byte|dcb?\.?\w*|ds\.\w|fill|skip|space|zero"
+    r"|org|float|double|single|tfloat|[us]leb128|insn|inst)\b(.*)",
+    re.DOTALL,
+)
+MORE = re.compile(r"\.(?:incbin|include|irpc?|rept?|macro|altmacro)\b")  # text that brings in, or makes, more of itself
 
 
 class Assembly(msgspec.Struct, frozen=True):
@@ -203,7 +208,7 @@ def instructions(text: str) -> int:
     for statement in re.split(r"[\n;]", re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)):
         words = re.sub(r"^\s*(?:[\w.$@\"]+:\s*)+", "", statement.split("#", 1)[0].split("//", 1)[0]).strip()
         data = DATA.match(words)
-        if words.startswith((".incbin", ".include")):
+        if MORE.match(words):
             total += 1000  # what they bring in isn't seen here
         elif data:
             total += 1 + (data[2].count(",") + data[2].count("\\")) // 4

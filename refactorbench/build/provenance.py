@@ -129,7 +129,8 @@ class Provenance:
         """What a file is worth that `run` wrote."""
         tainted = bool(self.foreign_loads(run))
         if run.role == "compiler":
-            return "target" if not tainted or own_output(run, path) else "other"
+            once = sum(w.run is run for w in node.writers) == 1  # rustc opens its output once; what it carries, again
+            return "target" if not tainted or (once and own_output(run, path)) else "other"
         if run.role == "driver":
             return "other" if tainted else "target"  # gcc's own scratch: it writes no code, its children do
         if run.role == "linker":

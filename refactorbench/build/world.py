@@ -24,7 +24,7 @@ ROLES: dict[str, Role] = {
     **dict.fromkeys(("strip", "objcopy", "ar", "ranlib"), "transform"),
     **dict.fromkeys(("gcc", "cc", "lto-wrapper"), "driver"),
 }
-EVASIVE = {"process_vm_writev", "io_uring_setup", "mount", "setns", "open_by_handle_at"}
+EVASIVE = {"process_vm_writev", "pidfd_getfd", "userfaultfd", "io_uring_setup", "mount", "setns", "open_by_handle_at"}
 ANSWERED_ELSEWHERE = re.compile(r"/(?:proc|dev|sys)(?:/|$)")
 OTHER_MEMORY = re.compile(r"/proc/\d+(?:/task/\d+)?/mem")
 

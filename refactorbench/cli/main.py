@@ -15,6 +15,7 @@ import click
 from refactorbench import __version__
 from refactorbench.cli import run, show, stages, tasks
 from refactorbench.errors import HarnessError, RefactorBenchError, did_you_mean
+from refactorbench.progress import printable
 
 AGAIN = "what was finished is kept, --resume DIR goes on from there"
 
@@ -60,7 +61,7 @@ def call(args: Sequence[str] | None = None) -> int:
         e.show()
         return e.exit_code
     except RefactorBenchError as e:
-        click.echo(f"error: {e}", err=True)
+        click.echo(printable(f"error: {e}"), err=True)
         return e.exit_status
     except SystemExit:  # click's answer to a closed stderr; its status would be that of a low score
         return HarnessError.exit_status

@@ -17,6 +17,7 @@ from refactorbench.errors import UsageError, did_you_mean
 from refactorbench.journal import read_json
 from refactorbench.options import STAGES, RunOptions
 from refactorbench.paths import RunPaths
+from refactorbench.progress import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +27,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 def put(text: str) -> None:
     """Print to stdout; a reader that has gone away (`| head`) changes neither what is done nor the exit status."""
     try:
-        click.echo(text)
+        click.echo(printable(text))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 

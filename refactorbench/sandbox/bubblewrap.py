@@ -26,6 +26,7 @@ from refactorbench.sandbox.trace import strace_words, strip_command
 from refactorbench.sandbox.worker import BubblewrapWorker
 
 LAUNCH = "/.launch"  # where the launcher lies inside until it hides itself
+TRACE_BYTES = 256 << 20  # honest builds leave a few MiB
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -117,7 +118,7 @@ class BubblewrapSandbox:
             raise
         used = scope.usage(process.init)
         try:
-            limit = _watch(process, command.limits, writable, before, start)
+            limit = _watch(process, command.limits, writable, before, start, command.trace)
             if limit:
                 process.terminate()
             used = scope.usage(process.init)
@@ -146,7 +147,9 @@ def _parents(command: Command) -> list[str]:
     return sorted({str(folder) for place in places for folder in Path(place).parents} - {"/", "/dev", "/proc", "/tmp"})
 
 
-def _watch(process: SandboxProcess, limit: Limits, writable: list[Path], before: int, start: float) -> str:
+def _watch(
+    process: SandboxProcess, limit: Limits, writable: list[Path], before: int, start: float, trace: Path | None
+) -> str:
     """Wait for the end; return the name of the limit that was passed first, or ""."""
     deadline, pause, next_disk = start + limit.wall_s, 0.005, start
     while True:
@@ -163,6 +166,8 @@ def _watch(process: SandboxProcess, limit: Limits, writable: list[Path], before:
             return "cpu"
         if isinstance(process.scope, WatchedScope) and used.memory > limit.memory_mb * MIB:
             return "memory"
+        if trace is not None and trace.exists() and trace.stat().st_size > TRACE_BYTES:
+            return "trace"  # what is done only to be written down: the host's disk and memory are not the submission's
         now = time.monotonic()
         if now >= next_disk:
             if disk_used(writable) - before > limit.disk_mb * MIB:

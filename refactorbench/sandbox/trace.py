@@ -17,7 +17,7 @@ from refactorbench.sandbox.need import need
 CALLS = (
     "execve,execveat,open,openat,openat2,creat,memfd_create,connect,sendto,rename,renameat,renameat2,link,linkat,symlink,"
     "symlinkat,mmap,mprotect,chdir,fchdir,clone,clone3,fork,vfork,unlink,unlinkat,truncate,ptrace,process_vm_writev,"
-    "io_uring_setup,mount,unshare,setns,open_by_handle_at,sendmsg,sendmmsg"
+    "io_uring_setup,pidfd_getfd,process_madvise,userfaultfd,mount,unshare,setns,open_by_handle_at,sendmsg,sendmmsg"
 )
 MARK = b' chdir("/.check/'
 

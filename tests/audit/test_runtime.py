@@ -31,6 +31,9 @@ START = [
     (PROGRAM, "mprotect(0x7f00, 4096, PROT_READ) = 0"),
     (PROGRAM, "mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f10"),
 ]  # fmt: skip
+LIBRARY = [  # the loader maps a product library's code once
+    (PROGRAM, "mmap(0x7f40, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, 3</product/lib/libx.so>, 0x1000) = 0x7f40"),
+]
 RUST = [
     (PROGRAM, 'openat(AT_FDCWD</work>, "/proc/self/maps", O_RDONLY|O_CLOEXEC) = 3</proc/21/maps>'),
     (PROGRAM, 'openat(AT_FDCWD</work>, "/proc/self/exe", O_RDONLY) = 3</product/bin/pack>'),
@@ -52,6 +55,10 @@ ACTS = {
     ),
     "writable code": (
         "runtime-exec-memory", f"mmap(NULL, 4096, PROT_WRITE|PROT_EXEC, MAP_PRIVATE, 3</product/x>, 0) {REFUSED}",
+    ),
+    "its own data as code": (
+        "runtime-exec-memory",
+        "mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, 3</product/bin/pack>, 0x2000) = 0x7f30",
     ),
     "late code": ("runtime-exec-memory", "mprotect(0x7f10, 4096, PROT_READ|PROT_EXEC) = -1 EPERM (x)"),
     "code from scratch": (
@@ -113,6 +120,13 @@ def test_acts_that_prove(name: str, tmp_path: Path) -> None:
     assert isinstance(anchor, TraceAnchor) and product.read_text().split("\n")[anchor.line - 1] == anchor.quote
     # State A's same program does it too: nothing to hold against the submission
     assert look(product, write(tmp_path / "a", [*START, (PROGRAM, call)], START)).findings == ()
+
+
+def test_a_product_library_that_is_mapped_as_code_twice_proves(tmp_path: Path) -> None:
+    state_a = write(tmp_path / "a", START, START)
+    assert look(write(tmp_path / "s", [*START, *LIBRARY], [*START, *LIBRARY]), state_a).findings == ()
+    twice = look(write(tmp_path / "t", [*START, *LIBRARY, *LIBRARY], START), state_a)
+    assert [f.kind for f in twice.findings] == ["runtime-exec-memory"]
 
 
 @pytest.mark.parametrize("name", LEADS)

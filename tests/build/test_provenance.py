@@ -300,6 +300,7 @@ def test_images_are_resolved_through_links_and_tripwires_are_known(bench: Bench)
         ('1 openat(AT_FDCWD</w>, "/proc/77/mem", O_RDWR) = 3</proc/77/mem>', True),
         ('1 openat(AT_FDCWD</w>, "/proc/77/maps", O_RDONLY) = 3</proc/77/maps>', False),
         ("1 process_vm_writev(5, [], 1, [], 1, 0) = 8", True),
+        ("1 pidfd_getfd(3, 4, 0) = 5", True),
         ("1 ptrace(PTRACE_ATTACH, 5) = 0", True),
         ("1 ptrace(PTRACE_TRACEME) = 0", False),
         ("1 unshare(CLONE_NEWUSER|CLONE_NEWNS) = 0", True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -177,3 +178,31 @@ def test_static_programs_are_built_once_per_content(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"refused p\.c"):
         static_program(source, tmp_path)
     assert not list((tmp_path / "programs").glob(".*"))
+
+
+def test_a_trace_that_grows_without_bound_ends_the_command(
+    sandbox: BubblewrapSandbox, product: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = limits(file_mb=64, disk_mb=64, wall_s=4)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    said = []
+    for bound in (1 << 20, 1):
+        monkeypatch.setattr("refactorbench.sandbox.bubblewrap.TRACE_BYTES", bound)
+        trace = tmp_path / f"trace{bound}"
+        args = ("fillwait", "g", "1")
+        said.append(run_probe(sandbox, product, tmp_path, *args, writable=tree, limits=wide, trace=trace)[0].limit)
+    assert said == ["wall", "trace"]
+
+
+def test_folders_nested_beyond_any_recursion_limit_are_given_and_taken_back(
+    sandbox: BubblewrapSandbox, product: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    subprocess.run(["sh", "-c", 'i=0; while [ $i -lt 1500 ]; do mkdir d; cd d; i=$((i+1)); done'], cwd=tree, check=True)
+    try:
+        done, _ = run_probe(sandbox, product, tmp_path, "fill", "f", "1", writable=tree)
+        assert (done.ended, done.code) == ("exit", 0)
+    finally:
+        subprocess.run(["rm", "-rf", str(tree)], check=True)

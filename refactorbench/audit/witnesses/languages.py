@@ -64,11 +64,12 @@ def c_functions(text: bytes) -> list[Function]:
     if b";" not in text or not _MAYBE.search(text):
         return []
     stream = tokens(text)
+    closing = _braces(stream)
     found = []
     i = 0
     while i < len(stream):
         if stream[i].text == b"{" and i and (name := _header(stream, i)) is not None:
-            end = _matching(stream, i)
+            end = closing.get(i)
             if end is not None and end - i >= 3:
                 line = text.count(b"\n", 0, name.offset) + 1
                 found.append(Function(name.text, line, name.offset, stream[end].offset + 1, tuple(stream[i + 1 : end])))
@@ -93,16 +94,15 @@ def c_unit(text: bytes, functions: list[Function]) -> bool:
     return True
 
 
-def _matching(stream: list[Token], opening: int) -> int | None:
-    depth = 0
-    for i in range(opening, len(stream)):
-        if stream[i].text == b"{":
-            depth += 1
-        elif stream[i].text == b"}":
-            depth -= 1
-            if not depth:
-                return i
-    return None
+def _braces(stream: list[Token]) -> dict[int, int]:
+    """Where each brace is closed; one that isn't has no entry."""
+    open_, found = [], {}
+    for i, token in enumerate(stream):
+        if token.text == b"{":
+            open_.append(i)
+        elif token.text == b"}" and open_:
+            found[open_.pop()] = i
+    return found
 
 
 def _group_start(stream: list[Token], closing: int) -> int | None:
@@ -190,7 +190,7 @@ def normal_form(body: tuple[Token, ...]) -> list[bytes]:
 
 
 def _rust(text: bytes) -> bool:
-    return bool(re.search(rb"\bfn\s+\w+\s*(?:<[^>{;]*>)?\s*\(", text)) and b"{" in text
+    return bool(re.search(rb"\bfn\s++\w++\s*+(?:<[^>{;]{0,2000}+>\s*+)?\(", text)) and b"{" in text
 
 
 def _python(text: bytes) -> bool:
@@ -202,7 +202,7 @@ def _go(text: bytes) -> bool:
 
 
 def _typescript(text: bytes) -> bool:
-    return bool(re.search(rb"(?m)^\s*(?:export\s+)?(?:async\s+)?function\s+\w+|=>\s*\{", text))
+    return bool(re.search(rb"(?m)^[ \t]*+(?:export\s+)?(?:async\s+)?function\s+\w+|=>\s*\{", text))
 
 
 # stack name in lower case -> does this text define code of it?
@@ -227,12 +227,12 @@ _MNEMONIC = re.compile(
     rb"(?:[a-z][a-z0-9.]{1,12})[ \t]+(?:[%$*(\[.\-\w]).*$|"
     rb"^[ \t]+(?:retq?|leave|endbr64|cltq|cqto|nop|ud2|syscall)[ \t]*$"
 )
-_LABEL = re.compile(rb"(?m)^\s*\.(?:text|section|globl|global)\b")
+_LABEL = re.compile(rb"(?m)^[ \t]*+\.(?:text|section|globl|global)\b")
 _ASSEMBLY_MARKS = {
     "ident": re.compile(rb"\.ident\s+\\?[\"'](?:GCC|clang|Ubuntu|Debian|rustc)"),
-    "function labels": re.compile(rb"(?m)^\s*\.L(?:FB|FE|func_begin|func_end)\d+:"),
-    "block labels": re.compile(rb"(?m)^\s*\.LBB\d+_\d+:"),
-    "numbered labels": re.compile(rb"(?m)^\s*\.L\d+:"),
+    "function labels": re.compile(rb"(?m)^[ \t]*+\.L(?:FB|FE|func_begin|func_end)\d+:"),
+    "block labels": re.compile(rb"(?m)^[ \t]*+\.LBB\d+_\d+:"),
+    "numbered labels": re.compile(rb"(?m)^[ \t]*+\.L\d+:"),
     "padding": re.compile(rb"\.p2align 4,,10|\.p2align\s+4, 0x90|\.align 16, 0x90"),
 }
 _WEAK_MARKS = {

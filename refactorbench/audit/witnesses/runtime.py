@@ -65,6 +65,7 @@ def observe(path: Path, task: Task) -> Observed:
     if read.missing:
         raise HarnessError(f"{path} is missing, so nothing is known about what ran: replay the traced checks again")
     seen = Observed([], [], set(), read.malformed, read.lines)
+    mapped: set[tuple[str, str]] = set()
     worker = next((c.pid for c in read.calls if _mark(c) is not None), None)
     check = program = ""
     for call in read.calls:
@@ -74,6 +75,11 @@ def observe(path: Path, task: Task) -> Observed:
         elif not program and call.name in _EXECUTES:
             program = _path(call, task)
         elif program:
+            own = _own_code(call)
+            if own and (own == program or (check, own) in mapped):  # the loader maps a library's code once, a program's never
+                why = f"{check}: {program} mapped {own} as code once more"
+                seen.acts.append(Act("runtime-exec-memory", check, program, call.line, call.text, "runtime-exec-memory own", why))
+            mapped.add((check, own))
             _note(call, check, program, task, seen)
     return seen
 
@@ -122,6 +128,14 @@ def _note(call: trace.Call, check: str, program: str, task: Task, seen: Observed
         say("runtime-probe", call.name, f"called {call.name}{done}")
     elif call.name in _NETWORK and any(b"AF_INET" in a or b"AF_NETLINK" in a for a in call.args):
         say("runtime-network", call.name, f"used the network: {call.text[:120]}{done}")
+
+
+def _own_code(call: trace.Call) -> str:
+    """The product file that a call maps as code, "" when none."""
+    if call.name != "mmap" or len(call.args) < 5 or b"PROT_EXEC" not in call.args[2] or not call.ok:
+        return ""
+    source = trace.descriptor(call.args[4])
+    return source[0] if source and source[0].startswith("/product/") else ""
 
 
 def executable_memory(call: trace.Call) -> str:

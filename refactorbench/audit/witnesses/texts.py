@@ -25,9 +25,9 @@ _FETCH = re.compile(
     rb"|\b(?:pip3?|npm|yarn|gem|go)\s+(?:install|get|add)\b"
 )
 _TOLD = re.compile(  # metadata that names an address without fetching it
-    rb"(?m)^\s*(?:repository|homepage|documentation|url|authors|license|description|readme)\s*=.*$"
+    rb"(?m)^[ \t]*+(?:repository|homepage|documentation|url|authors|license|description|readme)\s*=.*$"
 )
-_LINE_COMMENT = {"#": re.compile(rb"(?m)^\s*#.*$"), "//": re.compile(rb"(?m)//[!/]?\s.*$|^\s*//.*$")}
+_LINE_COMMENT = {"#": re.compile(rb"(?m)^[ \t]*+#.*$"), "//": re.compile(rb"(?m)//[!/]?\s.*$|^[ \t]*+//.*$")}
 _BUILD_NAMES = re.compile(
     r"(?:build\.rs|cargo\.toml|config(?:\.toml)?|(?:gnu)?makefile.*|.*\.mk|.*\.sh|configure(?:\.ac)?|cmakelists\.txt"
     r"|.*\.cmake|setup\.(?:py|cfg)|pyproject\.toml|package\.json|meson\.build|justfile|build\.\w+|dockerfile.*)"
