@@ -76,9 +76,9 @@ def observe(path: Path, task: Task) -> Observed:
             program = _path(call, task)
         elif program:
             own = _own_code(call)
-            if own and (own == program or (check, own) in mapped):  # the loader maps a library's code once, a program's never
-                why = f"{check}: {program} mapped {own} as code once more"
-                seen.acts.append(Act("runtime-exec-memory", check, program, call.line, call.text, "runtime-exec-memory own", why))
+            if own and (own == program or (check, own) in mapped):  # the loader maps a library once, the program never
+                kind, why = "runtime-exec-memory", f"{check}: {program} mapped {own} as code once more"
+                seen.acts.append(Act(kind, check, program, call.line, call.text, f"{kind} own", why))
             mapped.add((check, own))
             _note(call, check, program, task, seen)
     return seen
