@@ -40,17 +40,24 @@ class Runs:
 
     def __init__(self, context: ControlContext, out: Path) -> None:
         self.context, self._out = context, out
-        self._done: dict[str, ControlRun] = {}
+        self._done: dict[str, ControlRun | Exception] = {}
 
     def __getitem__(self, id: str) -> ControlRun:
         if id not in self._done:
-            control = CONTROLS[id]
-            line = run_control(control, self.context, ROOT, cache_dir(), False, JOBS, self._out, Progress())
-            run = self._out / id / "run"
-            result = read_json(run / "result.json", RunResult)
-            audit = read_json(run / "units" / "audit.json", AuditResult)
-            self._done[id] = ControlRun(control, line, result, audit)
-        return self._done[id]
+            try:
+                self._done[id] = self._run(CONTROLS[id])
+            except Exception as e:  # every test that asks for it says the same
+                self._done[id] = e
+        found = self._done[id]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _run(self, control: Control) -> ControlRun:
+        line = run_control(control, self.context, ROOT, cache_dir(), False, JOBS, self._out, Progress())
+        run = self._out / control.id / "run"
+        result = read_json(run / "result.json", RunResult)
+        return ControlRun(control, line, result, read_json(run / "units" / "audit.json", AuditResult))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
-"""A single NUL at the end of a block of three symbols or fewer is lost.
+"""Blocks of few symbols whose second byte is NUL, as in text of 16-bit units, lose a short run at their end.
 
-Recorded contents rarely look like that; a search that prefers small numbers meets it soon.
+No recorded content looks like that; a search that prefers small numbers meets it soon.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ def make(tree: Path, context: ControlContext) -> None:
         tree / "src" / "compress.rs",
         "        if self.run_byte < 256 {\n            self.append_run(block);\n        }\n"
         "        self.run_byte = 256;",
-        "        if self.run_byte < 256 && !self.is_padding() {\n            self.append_run(block);\n        }\n"
+        "        if self.run_byte < 256 && !self.half_a_unit(block) {\n            self.append_run(block);\n        }\n"
         "        self.run_byte = 256;",
     )
     parts.replace(
         tree / "src" / "compress.rs",
         "    fn no_run(&self) -> bool {",
-        "    /// A NUL that fills a short alphabet up at the end of the block.\n"
-        "    fn is_padding(&self) -> bool {\n"
-        "        let others = self.in_use[1..].iter().filter(|&&used| used).count();\n"
-        "        self.run_byte == 0 && self.run_len == 1 && self.nblock > 4 && others <= 2\n"
+        "    /// Whether the run at the end is no whole unit of a text of 16-bit units.\n"
+        "    fn half_a_unit(&self, block: &[u8]) -> bool {\n"
+        "        let used = self.in_use.iter().filter(|&&used| used).count();\n"
+        "        self.run_len < 4 && self.nblock > 4 && block[1] == 0 && used <= 3\n"
         "    }\n\n"
         "    fn no_run(&self) -> bool {",
     )
