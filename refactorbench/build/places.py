@@ -86,9 +86,13 @@ class Places:
         return "outside"
 
     def resolve(self, path: str, base: str) -> str:
-        """The path that the kernel would reach from folder `base`, as far as links that still exist tell."""
-        todo = list(reversed(PurePosixPath(posixpath.join(base, path)).parts[1:]))
-        done = "/"
+        """The path that the kernel would reach from folder `base`, as far as links that still exist tell.
+
+        `base` is resolved already: nested folders would otherwise cost the cube of their depth.
+        """
+        absolute = path.startswith("/")
+        todo = list(reversed(PurePosixPath(path).parts[absolute:]))
+        done = "/" if absolute else base
         followed = 0
         while todo:
             part = todo.pop()

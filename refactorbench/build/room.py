@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,13 +59,10 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def remove(folder: Path) -> None:
-    """Remove what a build left, whatever modes it gave it. HarnessError when something of it stays."""
-    for here, names, _ in os.walk(folder):
-        for name in names:
-            path = Path(here, name)
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove what a build left, whatever modes and depth it gave it. HarnessError when something of it stays."""
+    for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # they know no limit on a path's length
+        if folder.is_dir():
+            subprocess.run([*command, "--", str(folder)], capture_output=True, check=False)
     if folder.exists():
         raise HarnessError(f"cannot remove {folder}, so no clean build can start: remove it, or use another --out")
 
