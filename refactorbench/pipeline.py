@@ -213,7 +213,7 @@ class Run:
         """Build the reference (cached by content) and the submission, traced; by State A's recipe if that fails."""
         task = self.p.loaded.task
         make = partial(build_tree, loaded=self.p.loaded, sandbox=self.p.sandbox, cache=self.p.cache)
-        self.progress.say("building State A (kept for later runs)")
+        self.progress.say("State A: built once, then kept for later runs")
         reference = make(
             self.p.state_a, task.reference, toolchain=self.p.reference_tools, workdir=self.paths.build / "reference",
             role="reference",
@@ -360,6 +360,8 @@ def rescore(root: Path, paths: RunPaths) -> RunResult:
     def maybe(name: str, kind: type[T]) -> T | None:
         return stored(name, kind) if (units_dir / f"{name}.json").is_file() else None
 
+    if not paths.result.is_file():
+        raise UsageError(f"{paths.root} has not ended: go on with `refactorbench run --resume {paths.root}`")
     selection = Selection(QUICK_ONE_IN, options.seed) if options.quick else Selection()
     found = [r for r in (maybe(u.name, UnitResult) for u in units(recording)) if r is not None]
     behaviour = combine(found, recording, selection) if "behaviour" in options.stages else None

@@ -30,6 +30,7 @@ class ModuleRow(Struct, frozen=True):
     nondeterministic: int
     unreproduced: int
     open: int  # not run, quarantined, harness errors
+    examples: tuple[str, ...] = ()  # ids of the first checks that don't pass
 
     @property
     def rate(self) -> float:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from refactorbench.pipeline import Builds, Submitted
 
 
+EXAMPLES = 3  # ids of checks that a module's row names; `show RUN MODULE` has all
+
+
 def build_outcome(report: BuildReport) -> Outcome:
     """A failed build is evidence about the submission only where the canary builds."""
     if report.status == "built":
@@ -59,6 +62,7 @@ def stage_two(
             m.nondeterministic,
             m.unreproduced,
             m.quarantined + m.errors + m.not_run,
+            tuple(r.id for r in behaviour.results if r.module == m.id and not r.outcome.passed)[:EXAMPLES],
         )
         for m in behaviour.modules
     )

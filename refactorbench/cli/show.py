@@ -20,7 +20,7 @@ from refactorbench.reproduce import reproduce
 @json_option
 @click.pass_obj
 def show_command(root: Path | None, run: Path, id: str | None, as_json: bool) -> None:
-    """Say why RUN has its score; with ID a criterion, a check, a verifier or a counterexample with its evidence."""
+    """Say why RUN has its score; ID: a criterion, module, check, verifier or counterexample, with its evidence."""
     paths = latest_run(run)
     if id is None:
         result = details.result_of(paths)

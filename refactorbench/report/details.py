@@ -96,17 +96,23 @@ def verifier(paths: RunPaths, id: str) -> dict[str, Any] | None:
     return None
 
 
+def module(paths: RunPaths, id: str) -> dict[str, Any] | None:
+    """Every check of module `id` that didn't plainly pass, or None when the run has no such module."""
+    units = [u for u in replay_units(paths) if u.unit.module == id]
+    return {"module": id, "checks": [r for u in units for r in u.results]} if units else None
+
+
 def find(root: Path, paths: RunPaths, id: str) -> dict[str, Any]:
     """Return what `id` names in the run; UsageError with a suggestion when nothing has that id."""
-    found = criterion(root, paths, id) or verifier(paths, id) or check(root, paths, id)
+    found = criterion(root, paths, id) or verifier(paths, id) or module(paths, id) or check(root, paths, id)
     if found is None:
         result = result_of(paths)
         known = [c.id for c in result.stage1.criteria] if result.stage1 else []
         known += [n for v in (result.stage3.verifiers if result.stage3 else ()) for n in (v.id, v.counterexample) if n]
         known += [r.id for u in replay_units(paths) for r in u.results]
         raise UsageError(
-            f"{paths.root} has nothing named '{id}'{did_you_mean(id, known)}: name a criterion, check, "
-            "verifier or counterexample"
+            f"{paths.root} has nothing named '{id}'{did_you_mean(id, known)}: name a criterion, module, "
+            "check, verifier or counterexample"
         )
     return found
 
@@ -115,6 +121,9 @@ def text(found: dict[str, Any]) -> str:
     """Render one of `find`'s answers for people."""
     if "verifier" in found:
         return _verifier(found["verifier"], found["reproducer"])
+    if "module" in found:
+        rows = [f"  {r.outcome.status.value:16} {r.id}  {r.flag}".rstrip() for r in found["checks"]]
+        return "\n".join([f"{found['module']}: {len(rows)} checks that didn't plainly pass", *rows])
     if "check" in found:
         data = msgspec.to_builtins(found["check"])
         lines = [f"{data['id']}  (module {data['module']})"]

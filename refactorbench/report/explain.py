@@ -20,9 +20,11 @@ def mark(outcome: Outcome) -> str:
 
 def stage_one(one: StageOne) -> list[str]:
     g = {1: "passed", 0: "FAILED", None: "UNDECIDED"}[one.g]
-    lines = [f"stage I   {g}: {one.without_vote} of {len(one.criteria)} criteria decided without a vote"]
+    moot = sum(c.outcome.status is Status.MOOT for c in one.criteria)
+    rest = f", {moot} moot (nothing was built, so nothing can be seen)" if moot else ""
+    lines = [f"stage I   {g}: {one.without_vote} of {len(one.criteria)} criteria passed without a vote{rest}"]
     for c in one.criteria:
-        tail = f"  ({cut(c.outcome.cause)})" if c.outcome.cause else ""
+        tail = f"  ({cut(c.outcome.cause)})" if c.outcome.cause and c.outcome.status is not Status.MOOT else ""
         narrow = "  narrow, in the human queue" if c.narrow else ""
         lines.append(f"    {mark(c.outcome):4} {c.id}: {c.title}{tail}{narrow}")
     return lines
@@ -39,7 +41,8 @@ def stage_two(two: StageTwo) -> list[str]:
     for m in two.modules:
         odd = [f"{n} {w}" for n, w in ((m.failed, "failed"), (m.nondeterministic, "nondeterministic"),
                (m.unreproduced, "unreproduced"), (m.open, "without a verdict")) if n]  # fmt: skip
-        lines.append(f"    {m.passed:5d}/{m.expected:<5d} {m.id}" + (f"  {', '.join(odd)}" if odd else ""))
+        named = f": {', '.join(m.examples)}" if odd and m.examples else ""
+        lines.append(f"    {m.passed:5d}/{m.expected:<5d} {m.id}" + (f"  {', '.join(odd)}{named}" if odd else ""))
     if two.forgiven:
         lines.append("    forgiven by rule: " + ", ".join(f"{k} {v}" for k, v in sorted(two.forgiven.items())))
     lines.append(f"    fresh checks, never priced: {two.fresh_total - two.fresh_failed}/{two.fresh_total} passed")
@@ -90,7 +93,7 @@ def meaning(r: RunResult) -> str:
 
 def why(r: RunResult) -> str:
     """Return the whole explanation; the last line is the score's meaning."""
-    stopped = "" if r.stop == "done" else f" (ended by {r.stop})"
+    stopped = "" if r.stop == "done" else f" (ENDED BY {r.stop.upper()}, see agent.log in the run directory)"
     lines = [
         f"{r.task} ({r.task_status})  agent {cut(r.agent, 60)}{stopped}  panel {r.panel}"
         + ("" if r.comparable else "  NOT COMPARABLE")
@@ -108,4 +111,6 @@ def why(r: RunResult) -> str:
         lines += stage_two(r.stage2)
     if r.stage3:
         lines += stage_three(r.stage3)
+    elif r.stage1 and r.stage2:
+        lines.append("stage III not run: it takes both earlier stages (`verify` runs it alone)")
     return "\n".join([*lines, meaning(r)])

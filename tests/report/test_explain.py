@@ -1,8 +1,10 @@
+import msgspec
 import pytest
 from results import ERROR, FAILED, PANEL, criterion, result, scored, stage_one, stage_three, stage_two
 
 from refactorbench.outcome import Outcome, Owner, Status
 from refactorbench.report.explain import CAUSE, cut, meaning, why
+from refactorbench.result import ModuleRow
 
 
 def test_the_last_line_is_the_meaning_with_the_panel_and_the_criteria_without_a_vote() -> None:
@@ -68,6 +70,14 @@ def test_each_stage_shows_its_rows() -> None:
     for words in (
         "narrow, in the human queue", "FAIL other", "(it fails)", "OPEN: 15 of 20", "(not credited)", "note: said so",
         "15/20    m  5 without a verdict", "forgiven by rule: rule 3", "10/10 passed", "BROKEN   v1", "counterexample v-ce",
-        "ERROR    v2", "(its process ended)", "held off v3", "left out of the submission: target, .git", "(ended by time)",
+        "ERROR    v2", "(its process ended)", "held off v3", "left out of the submission: target, .git", "(ENDED BY TIME, see agent.log",
     ):  # fmt: skip
         assert words in text, (words, text)
+
+
+def test_a_stage_that_did_not_run_and_the_checks_that_fail_are_named() -> None:
+    row = ModuleRow("m", 20, 18, 2, 0, 0, 0, ("m/one", "m/two"))
+    two = msgspec.structs.replace(stage_two(False), modules=(row,))
+    text = why(result(stage1=stage_one(1, criterion()), stage2=two, stage3=None))
+    assert "18/20    m  2 failed: m/one, m/two" in text and "stage III not run" in text
+    assert "stage III not run" not in why(result(stage1=stage_one(1, criterion()), stage2=two, stage3=stage_three(FAILED)))
