@@ -18,7 +18,6 @@ from refactorbench.build.model import BuildReport
 from refactorbench.build.places import TREE
 from refactorbench.catalog.models import Task
 from refactorbench.errors import HarnessError, TaskError
-from refactorbench.journal import write_json
 
 
 class AuditResult(msgspec.Struct, frozen=True):
@@ -101,9 +100,3 @@ def audit(
     cast = panel.votes(criteria, docket)
     votes = None if cast is None else {id: tuple(ballots) for id, ballots in cast.items()}
     return AuditResult(docket, votes, decide(criteria, opened, votes, panel.kind))
-
-
-def write(folder: Path, result: AuditResult) -> None:
-    """Leave docket.json and verdict.json in `folder`."""
-    write_json(folder / "docket.json", result.docket)
-    write_json(folder / "verdict.json", result.verdict)
