@@ -145,7 +145,7 @@ def test_taking_the_bitcode_away_is_a_proof_and_so_is_compiling_without(folder: 
         "wrap": b"#!/bin/sh\nexit 1\n",
     }
     removed = crates.build(folder / "removed", files, script=crates.CARGO + "rm target/release/deps/*.no-opt.bc\n")
-    assert proofs(removed) == {"evidence-removed": 1}
+    assert set(proofs(removed)) == {"evidence-removed"}  # as many as the compiler cut the crate into
     del files[".cargo/config.toml"]
     without = crates.build(folder / "without", files, script="unset RUSTC_WRAPPER\n" + crates.CARGO)
     assert set(proofs(without)) == {"evidence-removed"}
