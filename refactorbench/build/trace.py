@@ -30,7 +30,8 @@ SIMPLE = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f", b"a":
 
 class Call(msgspec.Struct, frozen=True):
     """One call. `line` is where it began (1-based), `args` are raw, `value` is None when it never returned;
-    `result_path` is the resolved path of a returned descriptor; `deleted`: that path no longer leads to the file."""
+    `result_path` is the resolved path of a returned descriptor; `deleted`: that path no longer leads to the file;
+    `inner`: a pid as the sandbox numbers it, None unless strace translated it into `value`."""
 
     line: int
     pid: int
@@ -41,6 +42,7 @@ class Call(msgspec.Struct, frozen=True):
     result_path: str
     deleted: bool
     text: str
+    inner: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -127,9 +129,10 @@ def _call(line: int, pid: int, name: bytes, body: bytes, text: bytes) -> Call | 
         return None
     value = None if match[1] == b"?" else int(match[5] or match[1], 0)
     path = os.fsdecode(unescape(match[2][1:-1])) if match[2] else ""
-    error = (match[4] or b"").decode() if value is not None and value < 0 else ""
+    error = (match[4] or b"").decode() if value is None or value < 0 else ""
     said = text.decode(errors="backslashreplace")
-    return Call(line, pid, name.decode(), args, value, error, path, bool(match[3]), said)
+    inner = int(match[1], 0) if match[5] else None
+    return Call(line, pid, name.decode(), args, value, error, path, bool(match[3]), said, inner)
 
 
 class _Open(msgspec.Struct):

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from refactorbench.build.family import FORKS, Family
 from refactorbench.build.model import ExecFact
 from refactorbench.build.places import TREE, Places
 from refactorbench.build.trace import Call, Trace, descriptor, string, strings
@@ -72,12 +73,15 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class _Task:
-    """A process or thread: its run and its working directory (shared between threads)."""
+    """A process or thread: its run and its working directory (shared between threads).
 
-    __slots__ = ("cwd", "run")
+    It has several runs where the trace can't tell which program it is a thread of: what it does counts for each.
+    """
 
-    def __init__(self, run: Run, cwd: list[str]) -> None:
-        self.run, self.cwd = run, cwd
+    __slots__ = ("cwd", "runs")
+
+    def __init__(self, runs: list[Run], cwd: list[str]) -> None:
+        self.runs, self.cwd = runs, cwd
 
 
 class World:
@@ -92,18 +96,26 @@ class World:
         self.network: list[tuple[int, str]] = []
         self.evasions: list[tuple[int, str]] = []
         self._tasks: dict[int, _Task] = {}
+        self._family: Family[_Task] = Family(())
 
     def replay(self, trace: Trace) -> None:
+        self._family = Family(trace.calls)
         for call in trace.calls:
-            task = self._tasks.get(call.pid)
-            if task is None:
-                task = self._tasks[call.pid] = _Task(self._start(call.line, "", (), "tool", ""), [TREE])
+            task = self._tasks.get(call.pid) or self._met(call)
             first = descriptor(call.args[0]) if call.args else None
             if first and call.args[0].startswith(b"AT_FDCWD"):
                 task.cwd[0] = first[0]
             handler = HANDLERS.get(call.name)
             if handler is not None:
                 handler(self, call, task)
+
+    def _met(self, call: Call) -> _Task:
+        """A process that no clone has named: the first one, or one whose clone lacks its pid."""
+        parents = self._family.parents(call.pid)
+        runs = list(dict.fromkeys(run for parent in parents for run in parent.runs))
+        cwd = list(parents[0].cwd) if parents else [TREE]
+        task = self._tasks[call.pid] = _Task(runs or [self._start(call.line, "", (), "tool", "")], cwd)
+        return task
 
     def _start(self, line: int, image: str, argv: tuple[str, ...], role: Role, sha256: str) -> Run:
         run = Run(line, image, argv, role, sha256)
@@ -173,16 +185,17 @@ class World:
         node = self.node(path)
         if not known and b"O_CREAT" in flags and not node.writers:
             node.initial, fresh = "", True
-        if writes:
-            node.writers.append(Write(call.line, task.run, path, fresh))
-            task.run.writes.append(Access(call.line, node, path))
-        if not writes or (b"O_RDWR" in flags and not fresh):
-            task.run.reads.append(Access(call.line, node, path))
+        for run in task.runs:
+            if writes:
+                node.writers.append(Write(call.line, run, path, fresh))
+                run.writes.append(Access(call.line, node, path))
+            if not writes or (b"O_RDWR" in flags and not fresh):
+                run.reads.append(Access(call.line, node, path))
 
     def _memfd(self, call: Call, task: _Task) -> None:
         if call.ok:
             node = self.files[call.result_path + " (deleted)"] = Node("")
-            node.writers.append(Write(call.line, task.run, call.result_path, True))
+            node.writers += [Write(call.line, run, call.result_path, True) for run in task.runs]
 
     def _renamed(self, call: Call, task: _Task) -> None:
         at = call.name != "rename"
@@ -218,7 +231,7 @@ class World:
         if not source or ANSWERED_ELSEWHERE.match(source) or (source not in self.files and not self._was_file(source)):
             # A name for something that was never opened by one (O_TMPFILE, /proc/self/fd): its giver answers for it.
             node = self.files[target] = Node("")
-            node.writers.append(Write(call.line, task.run, target, True))
+            node.writers += [Write(call.line, run, target, True) for run in task.runs]
             return
         self.files[target] = self.node(source)
 
@@ -239,7 +252,7 @@ class World:
         path = self._at(task, call, 0, by_descriptor=False)
         if call.ok and path is not None:
             name = self.places.resolve(path, "/")
-            self.node(name).writers.append(Write(call.line, task.run, name, False))
+            self.node(name).writers.extend(Write(call.line, run, name, False) for run in task.runs)
 
     def _moved_to(self, call: Call, task: _Task) -> None:
         if not call.ok or not call.args:
@@ -255,9 +268,10 @@ class World:
         text = b" ".join(call.args)
         if b"CLONE_NEWUSER" in text or b"CLONE_NEWNS" in text:
             self.evasions.append((call.line, call.text))
-        if call.value is not None and call.value > 0:
-            shared = task.cwd if b"CLONE_FS" in text else list(task.cwd)
-            self._tasks[call.value] = _Task(task.run, shared)
+        child = _Task(list(task.runs), task.cwd if b"CLONE_FS" in text else list(task.cwd))
+        pid = self._family.cloned(call, child)
+        if pid:
+            self._tasks[pid] = child
 
     def _executed(self, call: Call, task: _Task) -> None:
         at = call.name == "execveat"
@@ -275,7 +289,7 @@ class World:
         self.execs.append(fact := ExecFact(call.line, image, argv, call.ok, sha256, tripwire))
         if call.ok:
             self.started.append(Started(fact, node))
-            task.run = self._start(call.line, image, argv, self.role(image), sha256)
+            task.runs = [self._start(call.line, image, argv, self.role(image), sha256)]
 
     def _mapped(self, call: Call, task: _Task) -> None:
         if len(call.args) < 5 or b"PROT_EXEC" not in call.args[2] or not call.ok:
@@ -284,8 +298,9 @@ class World:
         if place is None:
             return
         path = place[0] + (" (deleted)" if place[1] else "")
-        if path != task.run.image:
-            task.run.loads.append(Access(call.line, self.node(path), path))
+        for run in task.runs:
+            if path != run.image:
+                run.loads.append(Access(call.line, self.node(path), path))
 
     def _sent(self, call: Call, task: _Task) -> None:
         if re.search(r"sa_family=AF_(?!UNIX|UNSPEC|NETLINK)", call.text):
@@ -309,7 +324,7 @@ HANDLERS = {
     **dict.fromkeys(("symlink", "symlinkat"), World._symlinked),
     "truncate": World._truncated,
     **dict.fromkeys(("chdir", "fchdir"), World._moved_to),
-    **dict.fromkeys(("clone", "clone3", "fork", "vfork"), World._cloned),
+    **dict.fromkeys(FORKS, World._cloned),
     **dict.fromkeys(("execve", "execveat"), World._executed),
     "mmap": World._mapped,
     **dict.fromkeys(("connect", "sendto", "sendmsg", "sendmmsg"), World._sent),

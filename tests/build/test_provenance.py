@@ -45,7 +45,9 @@ class Bench:
 
     def run(self, image: str, *argv: str, parent: int = 1) -> int:
         self.pid += 1
-        self.lines.append(f"{parent} clone3({{flags=CLONE_VM|CLONE_VFORK}}, 88) = {self.pid}")
+        self.lines.append(
+            f"{parent} clone3({{flags=CLONE_VM|CLONE_VFORK}}, 88) = {self.pid + 5} /* {self.pid} in strace's PID NS */"
+        )
         words = ", ".join(f'"{a}"' for a in (image, *argv))
         self.lines.append(f'{self.pid} execve("{image}", [{words}], 0x1 /* 3 vars */) = 0')
         return self.pid
@@ -284,6 +286,26 @@ def test_a_child_that_runs_before_its_parents_call_returns_has_its_parents_image
     bench.say("1 <... clone3 resumed>) = 4 /* 9 in strace's PID NS */")
     link(bench, f"{TREE}/a.o")
     assert origins(bench.facts()) == {"a.o": "target"}
+
+
+def test_a_compilers_thread_is_the_compilers_though_its_clone_lacks_a_pid(bench: Bench) -> None:
+    rustc = bench.run(RUSTC)
+    bench.say(f"{rustc} clone3({{flags=CLONE_VM|CLONE_FS|CLONE_THREAD}} => {{parent_tid=[0]}}, 88) = {rustc + 6}")
+    bench.pid += 1
+    bench.writes(bench.pid, bench.left("a.o", ELF))
+    link(bench, f"{TREE}/a.o")
+    assert origins(bench.facts()) == {"a.o": "target"}
+
+
+def test_what_may_be_a_build_scripts_thread_as_well_is_foreign(bench: Bench) -> None:
+    rustc, script = bench.run(RUSTC), bench.run(f"{TREE}/script")
+    for pid, number in ((rustc, script + 6), (script, script + 7)):
+        bench.say(f"{pid} clone3({{flags=CLONE_VM|CLONE_FS|CLONE_THREAD}} => {{parent_tid=[0]}}, 88) = {number}")
+    bench.pid += 1  # one of the two does nothing that is traced
+    bench.writes(bench.pid, bench.left("a.o", ELF))
+    bench.pid += 1
+    link(bench, f"{TREE}/a.o")
+    assert origins(bench.facts()) == {"a.o": "other"}
 
 
 def test_images_are_resolved_through_links_and_tripwires_are_known(bench: Bench) -> None:
