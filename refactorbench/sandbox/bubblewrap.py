@@ -53,15 +53,15 @@ class BubblewrapSandbox:
         """Root only: whether a user namespace with a fresh /proc can be had (not in a chroot or a masked container)."""
         with self._lock:
             if self._userns is None:
-                probe = [str(self.launch), "enter", "-u", "--", self.bwrap, *self.namespaces(), "--cap-add", "ALL"]
-                probe += ["--proc", "/proc", "--ro-bind", str(self.launch), LAUNCH, LAUNCH]
+                probe = [str(self.launch), "enter", str(os.getpid()), "-u", "--", self.bwrap, *self.namespaces()]
+                probe += ["--cap-add", "ALL", "--proc", "/proc", "--ro-bind", str(self.launch), LAUNCH, LAUNCH]
                 done = subprocess.run(probe, capture_output=True, check=False)
                 self._userns = b"usage: launch" in done.stderr
             return self._userns
 
     def enter(self, scope: CgroupScope | WatchedScope, trace: Path | None, refusals: bool = False) -> list[str]:
         """A sandbox's first words: join the scope's cgroups, as root an own user namespace, the tracer, bwrap."""
-        words = [str(self.launch), "enter", *(["-u"] if self.root and self.own_namespace() else [])]
+        words = [str(self.launch), "enter", str(os.getpid()), *(["-u"] if self.root and self.own_namespace() else [])]
         for join in scope.joins:
             words += ["-c", str(join)]
         words += ["--", *(strace_words(trace, refusals) if trace is not None else [])]

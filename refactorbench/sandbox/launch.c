@@ -1,15 +1,17 @@
 /* Starts what a sandbox runs, in two halves around bubblewrap.
  *
- *   launch enter [-u] [-c CGROUP_PROCS]... -- PROGRAM ARG...
- *       on the host: joins the cgroups; with -u makes a user namespace that maps every id to itself, so that all
- *       that follows holds capabilities over the sandbox's own namespaces only; then becomes PROGRAM (bwrap, strace),
- *       which ends with the thread that started it.
+ *   launch enter PARENT [-u] [-c CGROUP_PROCS]... -- PROGRAM ARG...
+ *       on the host: joins the cgroups and starts PROGRAM (bwrap, strace); with -u in a user namespace that maps every
+ *       id to itself, so that all that follows holds capabilities over the sandbox's own namespaces only. Stays as the
+ *       guard of all that comes of it: when PROGRAM has ended, when the thread that started the guard is gone (at once
+ *       where process PARENT isn't its parent any more), or on SIGTERM, whatever is left is killed. Ends as PROGRAM did.
  *   launch run SELF STATUS_FD UID CPU_S FILE_BYTES PROCESSES DATA_BYTES -- PROGRAM ARG...
  *       inside, as process 1 of the namespace: hides its own file, starts PROGRAM without privileges and within limits,
  *       reaps, and writes PROGRAM's exact end as "exit N", "signal N" or "launch ERRNO" to STATUS_FD. A limit of 0 is
  *       none. UID 0 keeps the present user; this process can still not be opened by PROGRAM, as it is not dumpable.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -61,8 +63,49 @@ static void identity_namespace(void) {
   if (waitpid(helper, &status, 0) != helper || status) die("mapping ids");
 }
 
+static void kill_children(void) {
+  DIR *all = opendir("/proc");
+  if (!all) die("/proc");
+  for (struct dirent *one; (one = readdir(all));) {
+    char name[300], text[512], *end;
+    int fd, parent;
+    snprintf(name, sizeof name, "/proc/%s/stat", one->d_name);
+    if (*one->d_name < '1' || *one->d_name > '9' || (fd = open(name, O_RDONLY | O_CLOEXEC)) < 0) continue;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = 0;
+    if ((end = strrchr(text, ')')) && sscanf(end, ") %*c %d", &parent) == 1 && parent == getpid())
+      kill(atoi(one->d_name), SIGKILL);
+  }
+  closedir(all);
+}
+
+/* bwrap's second process can outlive the first if that dies early, so nobody's end alone ends a sandbox. */
+static int guard(pid_t program, const sigset_t *set) {
+  int status = SIGKILL, got, done = 0;
+  struct timespec soon = {0, 20000000}; /* what a dead child leaves becomes ours a moment later */
+  for (;;) {
+    for (pid_t ended; (ended = waitpid(-1, &got, WNOHANG)) != 0;) {
+      if (ended < 0 && errno == ECHILD) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (ended == program) status = got, done = 1;
+    }
+    if (done) kill_children();
+    int signal = done ? sigtimedwait(set, NULL, &soon) : sigwaitinfo(set, NULL);
+    if (signal == SIGTERM) done = 1;
+  }
+}
+
 static int enter(char **arg) {
   int namespace = 0;
+  pid_t parent = *arg ? atoi(*arg++) : 0, self = getpid();
+  sigset_t set, old;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGTERM);
+  signal(SIGCHLD, SIG_DFL), signal(SIGTERM, SIG_DFL); /* ignored ones would be inherited */
+  if (sigprocmask(SIG_BLOCK, &set, &old)) die("signals");
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) die("parent's death");
+  if (getppid() != parent) return 1; /* it died before this could be asked for */
   for (; *arg && strcmp(*arg, "--"); arg++) {
     if (!strcmp(*arg, "-u"))
       namespace = 1;
@@ -72,12 +115,19 @@ static int enter(char **arg) {
       errno = EINVAL, die(*arg);
   }
   if (!*arg || !arg[1]) errno = EINVAL, die("no program");
-  if (namespace) identity_namespace();
-  /* after the namespace, whose making clears it: a killed harness leaves nothing running, tracer or not */
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) die("parent's death");
-  execvp(arg[1], arg + 1);
-  die(arg[1]);
-  return 126;
+  pid_t program = fork();
+  if (program < 0) die("fork");
+  if (program == 0) {
+    if (namespace) identity_namespace();
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) die("parent's death"); /* a new namespace clears it */
+    if (getppid() != self) _exit(126);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    execvp(arg[1], arg + 1);
+    die(arg[1]);
+  }
+  for (int fd = 0; fd < 3; fd++) close(fd); /* pipes end with the program, not with its guard */
+  syscall(SYS_close_range, 3U, ~0U, 0);
+  return guard(program, &set);
 }
 
 static void limit(int what, unsigned long long value, unsigned long long margin) {

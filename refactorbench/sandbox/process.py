@@ -103,7 +103,7 @@ class SandboxProcess:
             try:
                 self.popen.wait(SWEEP_S)
             except subprocess.TimeoutExpired:
-                self.popen.kill()
+                self.popen.terminate()  # the guard kills what is left
                 self.popen.wait()
             os.set_blocking(self._report, False)
             with contextlib.suppress(BlockingIOError):

@@ -25,6 +25,8 @@ from refactorbench.sandbox.protocol import Limits
 how, product, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 stays = sys.argv[4]
 limits, box = Limits(wall_s=60), BubblewrapSandbox()
+box.own_namespace()
+print("ready", flush=True)
 if how == "checks":
     argv = (b"probe", b"stay", b"60", stays.encode())
     checks = [Check(f"m/{n}", "m", "process", "bin/probe", argv) for n in range(4)]
@@ -70,3 +72,37 @@ def test_nothing_outlives_a_harness_that_was_stopped(
     if number == signal.SIGINT:
         assert b"KeyboardInterrupt" in said
         assert not sandboxes(harness.pid)
+
+
+# Kills harnesses at instants while their sandboxes are being made; inherits and prints what they leave.
+EARLY = """
+import ctypes, os, subprocess, sys, time
+from pathlib import Path
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+for n in range(int(sys.argv[1])):
+    harness = subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE)
+    harness.stdout.readline()
+    time.sleep(n * 0.001)
+    harness.kill()
+    harness.wait()
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.005)
+        except ChildProcessError:
+            break
+    else:
+        children = [pid for f in Path("/proc/self/task").glob("*/children") for pid in f.read_text().split()]
+        print(n, *[Path(f"/proc/{pid}/cmdline").read_text()[:40] for pid in children])
+"""
+
+
+@pytest.mark.parametrize("how", ["command", "traced", "checks"])
+def test_nothing_outlives_a_harness_that_was_killed_while_it_made_its_sandbox(
+    product: Path, tmp_path: Path, how: str
+) -> None:
+    harness = [sys.executable, "-c", SCRIPT, how, str(product), str(tmp_path), STAYS]
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", EARLY, "25", *harness], capture_output=True, text=True, env=env, check=True)
+    assert done.stdout == ""
