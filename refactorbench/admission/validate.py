@@ -32,6 +32,9 @@ from refactorbench.result import RunResult
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
 
 
+FULL_RUNS = 3  # of the solution and of noop, each with its own seed: what a task is admitted on
+
+
 class Line(msgspec.Struct, frozen=True):
     """One thing that was held against what it must be."""
 
@@ -77,6 +80,26 @@ def replays(
     result = replay(recording, open_one, open_two, jobs=jobs, selection=selection)
     first = f"; first: {result.results[0].id}: {result.results[0].outcome.cause}" if result.results else ""
     return Line(f"State A as {name}", not result.results, f"{result.passed} of {result.expected} checks pass{first}")
+
+
+def accepts(
+    loaded: LoadedTask, agent: str, full: bool, jobs: int, root: Path, cache: Path, out: Path, progress: Progress
+) -> list[Line]:
+    """Put the solution or noop through all stages, under three seeds if `full`: S must be 1 for one, 0 for the other."""
+    lines = []
+    for seed in range(1, (FULL_RUNS if full else 1) + 1):
+        progress.say(f"agent {agent}, seed {seed}")
+        options = RunOptions(
+            task=loaded.task.id, agent=agent, panel="offline" if full else "quick", jobs=jobs, quick=not full, seed=seed
+        )
+        result = run_pipeline(root, options, out / f"{agent}-{seed}", cache, progress)
+        value, wanted = result.score.value, 1.0 if agent == "solution" else 0.0
+        told = "unscored" if value is None else f"S = {100 * value:.0f}"
+        faults = [] if value == wanted else [f"{told}, must be {100 * wanted:.0f}: {'; '.join(result.score.why)}"]
+        if agent == "noop" and not result.blind:
+            faults.append("State A unchanged passes no longer every check: record the task again")
+        lines.append(Line(f"agent {agent}, seed {seed}", not faults, "; ".join(faults) or told))
+    return lines
 
 
 def judge_control(control: Control, result: RunResult, audit: AuditResult) -> Line:
@@ -156,6 +179,8 @@ def validate(
             builds = {"reference": reference, **variants(loaded, state_a, sandbox, cache, work, progress)}
             for name, report in builds.items():
                 lines.append(replays(loaded, recording, name, report, reference, full, jobs))
+            for agent in [*(["solution"] if (loaded.folder / "solution").is_dir() else []), "noop"]:
+                lines += accepts(loaded, agent, full, jobs, root, cache, work, progress)
         context = ControlContext(state_a, Path(reference.product), recording, loaded)
         for control in list_controls(loaded):
             if not only or control.id in only:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -280,11 +281,21 @@ def test_validate_holds_builds_and_controls_against_what_they_must_get(toy: Toy,
     done = copy.call("task", "validate", TASK, "--json", timeout=200)
     assert done.status == 0, done.err
     assert [line["what"] for line in done.json["lines"]] == [
-        "recording", "State A as reference", "State A as gcc-O0", "cheat unchanged"
+        "recording", "State A as reference", "State A as gcc-O0", "agent solution, seed 1", "agent noop, seed 1",
+        "cheat unchanged",
     ]  # fmt: skip
     control("hopeful", kind="twin", title="said to pass", base="state-a", stage1="pass", stage2="pass")
     done = copy.call("task", "validate", TASK, "--only", "hopeful")
     assert done.status == 2 and "stage I is fail, must be pass" in done.out and "1 of 1 lines" in done.err
+
+
+def test_validate_refuses_a_solution_that_earns_less_than_all(toy: Toy, tmp_path: Path) -> None:
+    copy = toy.copy(tmp_path / "root")
+    shutil.copytree(toy.port(tmp_path / "subtle", SUBTLE), copy.solution, dirs_exist_ok=True)
+    done = copy.call("task", "validate", TASK, "--json", timeout=200)
+    bad = [line for line in done.json["lines"] if not line["ok"]]
+    assert done.status == 2 and [line["what"] for line in bad] == ["agent solution, seed 1"]
+    assert "must be 100" in bad[0]["detail"] and "verifier" in bad[0]["detail"]
 
 
 def test_doctor_tells_what_the_machine_has(toy: Toy) -> None:
