@@ -31,7 +31,6 @@ from refactorbench.progress import Progress
 from refactorbench.result import RunResult
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
 
-
 FULL_RUNS = 3  # of the solution and of noop, each with its own seed: what a task is admitted on
 
 
@@ -85,7 +84,7 @@ def replays(
 def accepts(
     loaded: LoadedTask, agent: str, full: bool, jobs: int, root: Path, cache: Path, out: Path, progress: Progress
 ) -> list[Line]:
-    """Put the solution or noop through all stages, under three seeds if `full`: S must be 1 for one, 0 for the other."""
+    """Put the solution or noop through all stages, under three seeds if `full`: S must be 1 or 0."""
     lines = []
     for seed in range(1, (FULL_RUNS if full else 1) + 1):
         progress.say(f"agent {agent}, seed {seed}")
