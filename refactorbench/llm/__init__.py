@@ -1,0 +1,1 @@
+"""Chat models: anthropic, openai, OpenAI-compatible servers, scripted; usage, prices, and who retries what."""
