@@ -1,4 +1,5 @@
-"""State A's line coverage under the recorded checks, by gcov: an instrumented build runs them all inside a sandbox."""
+"""State A's coverage under the recorded checks, lines and branches, by gcov: an instrumented build runs them all inside
+a sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from refactorbench.build.drivers import compile_drivers
 from refactorbench.build.places import HARNESS, TREE
 from refactorbench.build.room import Room
 from refactorbench.build.toolchain import find
-from refactorbench.catalog.models import LoadedTask
+from refactorbench.catalog.models import Admission, LoadedTask, Manifest
 from refactorbench.errors import HarnessError, TaskError, ToolMissing
 from refactorbench.observe.model import Check
 from refactorbench.observe.spec import base_env
@@ -31,16 +32,24 @@ LIMITS = Limits(wall_s=7200, cpu_s=7200, memory_mb=4096, processes=512, file_mb=
 
 class Survey(msgspec.Struct, frozen=True):
     """What the checks hit. `files`: State A file -> (line, function, 1 if hit else 0) of every executable line; `ends`:
-    check id -> exit status, minus a signal's number, or None for a check that was killed after its wall time."""
+    check id -> exit status, minus a signal's number, or None for a check that was killed after its wall time;
+    `branches`: file -> (line, function, branches, those of them that were taken at least once)."""
 
     files: dict[str, tuple[tuple[int, str, int], ...]]
     ends: dict[str, int | None]
+    branches: dict[str, tuple[tuple[int, str, int, int], ...]] = {}
 
     def shares(self) -> dict[str, float]:
         """Share of executable lines hit, 0..1, per file and as "total" over all of them."""
-        hit = {name: sum(h for _, _, h in lines) for name, lines in self.files.items()}
-        shares = {name: round(hit[name] / len(lines), 4) for name, lines in self.files.items()}
-        return {**shares, "total": round(sum(hit.values()) / sum(map(len, self.files.values())), 4)}
+        return _shares({n: (sum(h for _, _, h in lines), len(lines)) for n, lines in self.files.items()})
+
+    def branch_shares(self) -> dict[str, float]:
+        """Share of branches taken, 0..1, per file that has some and as "total"; {} where there are none."""
+        counts = {
+            name: (sum(taken for *_, taken in lines), sum(total for _, _, total, _ in lines))
+            for name, lines in self.branches.items()
+        }
+        return _shares(counts) if counts else {}
 
     def holes(self) -> Iterator[str]:
         """Yield "file function: 3-7, 12" for every function with lines that no check reaches; a range spans lines that
@@ -60,6 +69,40 @@ class Survey(msgspec.Struct, frozen=True):
                 before = function
             for function, ranges in found.items():
                 yield f"{name} {function}: " + ", ".join(f"{a}-{b}" if a < b else str(a) for a, b in ranges)
+
+    def untaken(self) -> Iterator[str]:
+        """Yield "file function: 3 of 12 branches never taken, in 5, 9" per function that misses some, most first."""
+        found: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+        for name, lines in self.branches.items():
+            for line, function, total, taken in lines:
+                found.setdefault((name, function), []).append((line, total, taken))
+        missed = {key: sum(total - taken for _, total, taken in lines) for key, lines in found.items()}
+        for name, function in sorted(filter(missed.get, missed), key=lambda key: (-missed[key], key)):
+            lines_of = found[name, function]
+            where = ", ".join(str(line) for line, total, taken in lines_of if taken < total)
+            of = sum(total for _, total, _ in lines_of)
+            yield f"{name} {function}: {missed[name, function]} of {of} branches never taken, in {where}"
+
+
+def _shares(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """(of which, all) per file -> share per file, and as "total" over all."""
+    shares = {name: round(some / total, 4) for name, (some, total) in counts.items()}
+    some, total = (sum(column) for column in zip(*counts.values(), strict=True))
+    return {**shares, "total": round(some / total, 4)}
+
+
+def bar(wanted: Admission, manifest: Manifest) -> tuple[bool, str]:
+    """Hold the recorded coverage of State A against the task's bars: (all are met, in words)."""
+    said, ok = [], True
+    for what, least, shares in (
+        ("lines", wanted.coverage_lines, manifest.coverage),
+        ("branches", wanted.coverage_branches, manifest.branches),
+    ):
+        share = shares.get("total")
+        ok = ok and (share or 0.0) >= least
+        asked = f" (at least {least:.0%} is asked for)" if least else ""
+        said.append(f"{what} {'not measured' if share is None else format(share, '.1%')}{asked}")
+    return ok, "; ".join(said) + ("" if ok else ": add checks, or measure by `record --coverage-only`")
 
 
 class Instrumented(msgspec.Struct, frozen=True):

@@ -3,8 +3,9 @@
     coverage_runner.py CHECKS RESULT TREE PRODUCT WALL_S
 
 CHECKS holds one check per line as `coverage.line_of` writes it. RESULT becomes one JSON object: `files`, path in the
-tree -> [line, function, 1 if hit else 0] of every executable line; `ends`, per check its exit status, minus the signal
-that ended it, or null where it was killed after WALL_S seconds. libgcov itself adds each process's counts to the data
+tree -> [line, function, 1 if hit else 0] of every executable line; `branches`, path -> [line, function, branches, how
+many were taken at least once] of every line that has some; `ends`, per check its exit status, minus the signal that
+ended it, or null where it was killed after WALL_S seconds. libgcov itself adds each process's counts to the data
 files beside the objects in TREE. A process that a signal ends adds none, so what is found is a lower bound.
 """
 
@@ -20,12 +21,13 @@ import sys
 import tempfile
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 TMP = Path("/tmp")
 SCRATCH = TMP / "work"  # /work leads here
-GCOV = ("/usr/bin/gcov", "--json-format", "--stdout")
+GCOV = ("/usr/bin/gcov", "--branch-probabilities", "--json-format", "--stdout")
 UNITS_PER_CALL = 200
 REFUSED = re.compile(rb"^(?:libgcov profiling error|profiling):.*", re.MULTILINE)  # libgcov can't add its counts
 
@@ -154,10 +156,13 @@ def documents(notes: list[Path]) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, done.stdout.splitlines())
 
 
-def lines_of(found: Iterable[dict[str, Any]], tree: str) -> dict[str, list[tuple[int, str, int]]]:
+Lines = dict[str, dict[int, tuple[str, int, list[int]]]]  # path -> line -> function, hit, each branch taken
+
+
+def merged(found: Iterable[dict[str, Any]], tree: str) -> Lines:
     """Lines per source file below `tree`, from gcov's documents. A line that is in several objects, or several times in
-    one (inlined, a template), counts once, and as hit if any of them was."""
-    seen: dict[str, dict[int, tuple[str, int]]] = {}
+    one (inlined, a template), counts once, and as hit if any of them was; so do its branches, by their place."""
+    seen: Lines = {}
     for document in found:
         for file in document["files"]:
             path = os.path.normpath(Path(document["current_working_directory"]) / file["file"])
@@ -166,17 +171,31 @@ def lines_of(found: Iterable[dict[str, Any]], tree: str) -> dict[str, list[tuple
             of_file = seen.setdefault(os.path.relpath(path, tree), {})
             for line in file["lines"]:
                 number = line["line_number"]
-                function, hit = of_file.get(number, (line.get("function_name", ""), 0))
-                of_file[number] = (function, int(hit or line["count"] > 0))
-    return {name: [(n, *lines[n]) for n in sorted(lines)] for name, lines in sorted(seen.items()) if lines}
+                function, hit, before = of_file.get(number, (line.get("function_name", ""), 0, []))
+                taken = [int(b["count"] > 0) for b in line.get("branches", ())]
+                both = [a or b for a, b in zip_longest(before, taken, fillvalue=0)]
+                of_file[number] = (function, int(hit or line["count"] > 0), both)
+    return {name: dict(sorted(lines.items())) for name, lines in sorted(seen.items()) if lines}
+
+
+def lines_of(seen: Lines) -> dict[str, list[tuple[int, str, int]]]:
+    return {name: [(n, function, hit) for n, (function, hit, _) in lines.items()] for name, lines in seen.items()}
+
+
+def branches_of(seen: Lines) -> dict[str, list[tuple[int, str, int, int]]]:
+    found = {
+        name: [(n, function, len(taken), sum(taken)) for n, (function, _, taken) in lines.items() if taken]
+        for name, lines in seen.items()
+    }
+    return {name: lines for name, lines in found.items() if lines}
 
 
 def main(checks: str, result: str, tree: str, product: str, wall_s: str) -> None:
     os.umask(0o022)
     notes = units(Path(tree), Path(product), tree)
     ends = run_all(Path(checks), Path(product), float(wall_s), notes)
-    files = lines_of(documents(notes), tree)
-    Path(result).write_text(json.dumps({"files": files, "ends": ends}))
+    seen = merged(documents(notes), tree)
+    Path(result).write_text(json.dumps({"files": lines_of(seen), "branches": branches_of(seen), "ends": ends}))
 
 
 if __name__ == "__main__":

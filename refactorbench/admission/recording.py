@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from refactorbench.admission.coverage import Instrumented, Survey, instrument, survey
-from refactorbench.behaviour.recording import Pass, Recorded, halved, record, store
+from refactorbench.behaviour.recording import Pass, halved, record, store
 from refactorbench.build.builder import build_tree
 from refactorbench.build.model import BuildReport
 from refactorbench.build.toolchain import find
 from refactorbench.catalog.load import load_task
 from refactorbench.catalog.models import LoadedTask, Manifest, Recipe
 from refactorbench.catalog.python import generator
+from refactorbench.catalog.recordings import load_recording
 from refactorbench.catalog.sources import fetch_state_a
-from refactorbench.errors import HarnessError, ToolMissing
+from refactorbench.errors import HarnessError, ToolMissing, UsageError
+from refactorbench.journal import write_json
 from refactorbench.observe.executor import EXECUTOR_VERSION, Executor
+from refactorbench.observe.model import Check, Observation
 from refactorbench.observe.spec import worker_spec
 from refactorbench.progress import Progress
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
@@ -27,8 +31,8 @@ ALLOWED_RULES: tuple[str, ...] = ()  # no normalisation is tried unless the task
 
 
 class RecordSummary(msgspec.Struct, frozen=True):
-    """`holes`: a host file that lists the lines no check reaches, "" where coverage wasn't measured; `unlike`: checks
-    that ended otherwise than recorded on the build that measures it."""
+    """`holes`: a host file that lists the lines that no check reaches and the branches that none takes, "" where
+    coverage wasn't measured; `unlike`: checks that ended otherwise than recorded on the build that measures it."""
 
     manifest: Manifest
     holes: str = ""
@@ -48,11 +52,12 @@ class RecordSummary(msgspec.Struct, frozen=True):
         return "\n".join([*lines, *self._coverage()])
 
     def _coverage(self) -> list[str]:
-        shares = self.manifest.coverage
+        shares, branches = self.manifest.coverage, self.manifest.branches
         if not shares:
-            return ["coverage of State A's lines: not measured, since task.toml has no coverage_env"]
-        lines = [f"coverage of State A's lines: {shares['total']:.1%}; not reached: {self.holes}"]
-        lines += [f"  {share:6.1%} {name}" for name, share in shares.items() if name != "total"]
+            return ["coverage of State A: not measured, since task.toml has no coverage_env"]
+        of = {name: format(branches[name], ".1%") if name in branches else "no" for name in shares}
+        head = f"coverage of State A: {shares['total']:.1%} of lines, {of['total']} branches; not reached: {self.holes}"
+        lines = [head, *(f"  {shares[name]:6.1%} {of[name]:>6} {name}" for name in shares if name != "total")]
         if self.unlike:
             some = ", ".join(self.unlike[:5])
             lines.append(f"  {len(self.unlike)} checks ended otherwise on the build that measures it: {some}")
@@ -77,17 +82,22 @@ def build_state_a(
 def variants(
     loaded: LoadedTask, state_a: Path, sandbox: Sandbox, cache: Path, work: Path, progress: Progress
 ) -> dict[str, BuildReport]:
-    """Build every honest variant whose toolchain is here; others are named and left out."""
+    """Build every honest variant. An optional one whose toolchain isn't here is left out and said to be; ToolMissing
+    for any other."""
     built: dict[str, BuildReport] = {}
     for v in loaded.task.variants:
         recipe = msgspec.structs.replace(
             loaded.task.reference, env={**loaded.task.reference.env, **v.env}, toolchain=v.toolchain
         )
         try:
-            progress.say(f"building State A as {v.id}")
-            built[v.id] = build_state_a(loaded, recipe, state_a, sandbox, cache, work / v.id)
+            find(v.toolchain)
         except ToolMissing as e:
-            progress.say(f"variant {v.id} is left out: {e}")
+            if not v.optional:
+                raise ToolMissing(f"variant {v.id} of {loaded.task.id} can't be built: {e}") from e
+            progress.say(f"variant {v.id} is left out, and what moves under it with it: {e}")
+            continue
+        progress.say(f"building State A as {v.id}")
+        built[v.id] = build_state_a(loaded, recipe, state_a, sandbox, cache, work / v.id)
     return built
 
 
@@ -101,10 +111,43 @@ def instrumented(
     return instrument(loaded, state_a, sandbox, cache, work)
 
 
-def unlike(recorded: Recorded, found: Survey) -> tuple[str, ...]:
+def unlike(rows: Iterable[tuple[Check, Observation]], found: Survey) -> tuple[str, ...]:
     """Ids of checks that ended otherwise in `found` than recorded: what they covered isn't what they cover."""
-    ends = {c.id: o.code if o.ended == "exit" else -o.code for c, o in recorded.rows if c.id in found.ends}
+    ends = {c.id: o.code if o.ended == "exit" else -o.code for c, o in rows if c.id in found.ends}
     return tuple(id for id, end in ends.items() if found.ends[id] != end)
+
+
+def put_coverage(
+    loaded: LoadedTask,
+    manifest: Manifest,
+    rows: Sequence[tuple[Check, Observation]],
+    measured: Instrumented,
+    sandbox: Sandbox,
+    progress: Progress,
+) -> RecordSummary:
+    """Measure what the recorded checks cover and write that into the manifest, which says the rest as before."""
+    progress.say("measuring coverage")
+    found = survey(measured, loaded, sandbox, (check for check, _ in rows))
+    holes = measured.room.folder.parent / "holes.txt"
+    holes.write_text("".join(f"{hole}\n" for hole in (*found.holes(), *found.untaken())))
+    manifest = msgspec.structs.replace(manifest, coverage=found.shares(), branches=found.branch_shares())
+    write_json(loaded.recording / "manifest.json", manifest)
+    return RecordSummary(manifest, str(holes), unlike(rows, found))
+
+
+def record_coverage(root: Path, id: str, cache: Path, progress: Progress) -> RecordSummary:
+    """Measure the coverage of recordings/<id>/ as it stands. UsageError where the task has no coverage_env."""
+    loaded, sandbox = load_task(root, id), BubblewrapSandbox()
+    recording = load_recording(loaded)
+    state_a = fetch_state_a(loaded.task.state_a, cache, progress.say)
+    measured = instrumented(loaded, state_a, sandbox, cache, cache / "work" / f"record-{id}" / "coverage", progress)
+    if measured is None:
+        raise UsageError(
+            f"--coverage-only: {loaded.folder / 'task.toml'} has no coverage_env, so there is nothing to measure with: "
+            "add the environment of a build with gcc's --coverage"
+        )
+    rows = [(row.check, row.observation) for m in recording.manifest.modules for row in recording.rows(m.id)]
+    return put_coverage(loaded, recording.manifest, rows, measured, sandbox, progress)
 
 
 def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress: Progress) -> RecordSummary:
@@ -129,12 +172,8 @@ def record_task(root: Path, id: str, cache: Path, seed: int, jobs: int, progress
         generator(loaded).fixed(seed), passes, limits=loaded.task.limits, seed=seed, allowed_rules=ALLOWED_RULES,
         on_progress=partial(progress.tick, "recording"),
     )  # fmt: skip
-    put = partial(store, loaded, recorded, executor=EXECUTOR_VERSION, seed=seed)
-    manifest = put(coverage={})  # what was recorded is kept if measuring fails
+    # what was recorded is kept if measuring fails
+    manifest = store(loaded, recorded, executor=EXECUTOR_VERSION, seed=seed, coverage={})
     if measured is None:
         return RecordSummary(manifest)
-    progress.say("measuring coverage")
-    found = survey(measured, loaded, sandbox, (check for check, _ in recorded.rows))
-    holes = work / "coverage" / "holes.txt"
-    holes.write_text("".join(f"{hole}\n" for hole in found.holes()))
-    return RecordSummary(put(coverage=found.shares()), str(holes), unlike(recorded, found))
+    return put_coverage(loaded, manifest, recorded.rows, measured, sandbox, progress)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from refactorbench.admission.coverage import bar
 from refactorbench.admission.recording import build_state_a, variants
 from refactorbench.audit.docket import Strength
 from refactorbench.audit.stage import AuditResult
@@ -175,6 +176,7 @@ def validate(
                     stray[0] if stray else f"{recording.total} checks, as the generator makes them",
                 )
             )
+            lines.append(Line("coverage of State A", *bar(loaded.task.admission, recording.manifest)))
             builds = {"reference": reference, **variants(loaded, state_a, sandbox, cache, work, progress)}
             for name, report in builds.items():
                 lines.append(replays(loaded, recording, name, report, reference, full, jobs))

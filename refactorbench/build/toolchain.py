@@ -260,9 +260,9 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 def required_packages(task: Task, host: Host | None = None) -> Needs:
-    """Look for every toolchain that the task's builds name."""
+    """Look for every toolchain that the task's builds name; an optional variant needs none."""
     recipes = (task.reference, task.target)
-    wanted = [r.toolchain for r in recipes] + [v.toolchain for v in task.variants]
+    wanted = [r.toolchain for r in recipes] + [v.toolchain for v in task.variants if not v.optional]
     names = dict.fromkeys(name for toolchain in wanted for name in toolchain)
     missing: list[str] = []
     packages: dict[str, None] = {}

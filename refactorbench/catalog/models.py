@@ -42,11 +42,13 @@ class Recipe(Closed, frozen=True):
 
 
 class Variant(Closed, frozen=True):
-    """Another honest build of State A: same recipe, other environment."""
+    """Another honest build of State A: same recipe, other environment. An `optional` one is left out, and said to be,
+    where its toolchain isn't; any other that is missing is an error."""
 
     id: str
     env: dict[str, str]
     toolchain: tuple[str, ...]
+    optional: bool = False
 
 
 class Runtime(Closed, frozen=True):
@@ -63,6 +65,13 @@ class Drivers(Closed, frozen=True):
     sources: tuple[str, ...]
     header: str  # product path of the public header, e.g. "include/bzlib.h"
     library: str  # product path, e.g. "lib/libbz2.so.1.0"
+
+
+class Admission(Closed, frozen=True):
+    """Bars that a task sets itself, shares 0..1 of State A under the recorded checks; 0: no bar."""
+
+    coverage_lines: float = 0.0
+    coverage_branches: float = 0.0
 
 
 class OldStack(Closed, frozen=True):
@@ -94,6 +103,7 @@ class Task(Closed, frozen=True):
     variants: tuple[Variant, ...] = ()
     drivers: Drivers | None = None
     coverage_env: dict[str, str] = {}  # laid over reference.env for a build with gcc's --coverage; empty: not measured
+    admission: Admission = Admission()
     minimum_checks: int = 0
     largest_module_share: float = 1.0
     fresh_checks: int = 200
@@ -198,6 +208,7 @@ class Manifest(Closed, frozen=True):
     dropped: dict[str, str]  # check id -> reason
     coverage: dict[str, float]  # State A source file -> line coverage 0..1 under the checks; "total"; {}: not measured
     rules: dict[str, int]  # normalisation name -> number of checks that carry it
+    branches: dict[str, float] = {}  # like coverage: share of branches taken at least once
 
 
 class LoadedTask(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from refactorbench.admission.recording import record_task
+from refactorbench.admission.recording import record_coverage, record_task
 from refactorbench.cli.run import finish, grade
 from refactorbench.cli.shared import emit, json_option, run_options
 from refactorbench.paths import cache_dir, find_root
@@ -35,11 +35,15 @@ verify_command = _stage("verify", ("verification",), "Only stage III: six verifi
 @click.option("--task", required=True, help="Task id.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the generators.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Parallel workers.")
+@click.option("--coverage-only", is_flag=True, help="Measure what the recorded checks cover; the recording stays.")
 @json_option
 @click.pass_obj
-def record_command(root: Path | None, task: str, seed: int, jobs: int, as_json: bool) -> None:
+def record_command(root: Path | None, task: str, seed: int, jobs: int, coverage_only: bool, as_json: bool) -> None:
     """Record State A's observations of a task's checks under perturbation, and write recordings/TASK."""
-    summary = record_task(find_root(root), task, cache_dir(), seed, jobs, Progress())
+    if coverage_only:
+        summary = record_coverage(find_root(root), task, cache_dir(), Progress())
+    else:
+        summary = record_task(find_root(root), task, cache_dir(), seed, jobs, Progress())
     emit(summary, as_json, summary.text)
 
 

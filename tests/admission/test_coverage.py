@@ -1,17 +1,20 @@
-"""Coverage of State A: which lines checks reach, through the real build, sandbox and gcov."""
+"""Coverage of State A: which lines checks reach and which branches they take, through the real build, sandbox and gcov."""
 
+import io
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from refactorbench.admission import coverage
-from refactorbench.admission.coverage import Survey, instrument, survey
-from refactorbench.admission.coverage_runner import lines_of
-from refactorbench.admission.recording import RecordSummary, unlike
-from refactorbench.behaviour.recording import Recorded
+from refactorbench.admission import coverage, recording
+from refactorbench.admission.coverage import Survey, bar, instrument, survey
+from refactorbench.admission.coverage_runner import branches_of, lines_of, merged
+from refactorbench.admission.recording import RecordSummary, put_coverage, unlike, variants
 from refactorbench.catalog.models import (
+    Admission,
     Briefs,
     Criteria,
     Drivers,
@@ -23,9 +26,12 @@ from refactorbench.catalog.models import (
     Scope,
     StateASource,
     Task,
+    Variant,
 )
+from refactorbench.catalog.recordings import load_recording, write_recording
 from refactorbench.errors import HarnessError, TaskError, ToolMissing
 from refactorbench.observe.model import Check, InputFile, Observation
+from refactorbench.progress import Progress
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
 from refactorbench.sandbox.protocol import Limits
 
@@ -127,6 +133,13 @@ CHECKS = {
     "again": check("again"),
     "tree": Check("tree", "m", "tree", "", (b"entry", b"bin/tool")),
 }
+
+
+MANIFEST = Manifest("refactorbench.recording/1", "t", "a" * 64, "1", 7, (), ("a", "b", "c"), {}, {}, {})
+
+
+def observed(ended: str, code: int) -> Observation:
+    return Observation(ended, code, b"", b"", ())  # type: ignore[arg-type]
 
 
 class Bench:
@@ -245,8 +258,44 @@ def test_a_missing_gcov_is_named_with_its_package(bench: Bench, monkeypatch: pyt
         bench.survey("program")
 
 
-def document(file: str, *lines: tuple[int, str, int]) -> dict[str, object]:
-    listed = [{"line_number": n, "function_name": f, "count": c} for n, f, c in lines]
+@real
+def test_a_branch_is_taken_by_the_check_that_goes_that_way(bench: Bench, everything: Survey) -> None:
+    def of(found: Survey, file: str, text: str, mark: str) -> tuple[int, int]:
+        number = next(n for n, line in enumerate(text.split("\n"), 1) if mark in line)
+        return next((total, taken) for n, _, total, taken in found.branches[file] if n == number)
+
+    alone = bench.survey("program")
+    assert of(alone, "part.c", PART, "'p'") == (2, 1) and of(everything, "part.c", PART, "'p'") == (2, 2)
+    assert of(everything, "part.c", PART, "'b'") == (2, 1)
+    assert "part.h" not in everything.branches
+    assert everything.branch_shares()["total"] > alone.branch_shares()["total"] > 0
+    assert [m for m in everything.untaken() if m.startswith("part.c")] == [
+        "part.c part: 1 of 6 branches never taken, in 8"
+    ]
+
+
+@real
+def test_measuring_again_rewrites_the_coverage_and_nothing_else(bench: Bench) -> None:
+    loaded = bench.loaded
+    head = msgspec.structs.replace(MANIFEST, coverage={"x.c": 1.0})
+    rows = [(CHECKS["program"], observed("exit", 10)), (CHECKS["argv0"], observed("exit", 0))]
+    before = write_recording(loaded.recording, head, rows)
+    built = instrument(loaded, bench.state_a, bench.sandbox, bench.root / "cache", bench.root / "work")
+    summary = put_coverage(loaded, before, rows, built, bench.sandbox, Progress(io.StringIO()))
+    after = load_recording(loaded).manifest
+    assert after == summary.manifest and after.coverage["total"] > 0.3 and 0 < after.branches["total"] < 1
+    assert msgspec.structs.replace(after, coverage=before.coverage, branches={}) == before
+    assert summary.unlike == ("argv0",)
+    said = Path(summary.holes).read_text()
+    assert "tool.c main: " in said and "branches never taken" in said
+
+
+def document(file: str, *lines: tuple[int, str, int], branches: Mapping[int, list[int]] | None = None) -> Any:
+    of = branches or {}
+    listed = [
+        {"line_number": n, "function_name": f, "count": c, "branches": [{"count": k} for k in of.get(n, [])]}
+        for n, f, c in lines
+    ]
     return {"current_working_directory": "/t/sub", "files": [{"file": file, "lines": listed}]}
 
 
@@ -255,14 +304,76 @@ def test_a_line_counts_once_and_as_hit_if_any_object_hit_it() -> None:
         document("a.c", (1, "f<int>", 0), (1, "f<long>", 4), (2, "f", 0)),
         document("../sub/a.c", (2, "f", 0), (3, "g", 1)),
     ]
-    assert lines_of(found, "/t") == {"sub/a.c": [(1, "f<int>", 1), (2, "f", 0), (3, "g", 1)]}
+    assert lines_of(merged(found, "/t")) == {"sub/a.c": [(1, "f<int>", 1), (2, "f", 0), (3, "g", 1)]}
+
+
+def test_a_branch_counts_once_and_as_taken_if_any_object_took_it() -> None:
+    found = [
+        document("a.c", (1, "f", 1), (2, "f", 1), branches={1: [3, 0, 0], 2: [0, 0]}),
+        document("a.c", (1, "f", 1), (3, "g", 0), branches={1: [0, 0, 1, 1]}),
+        document("b.c", (1, "h", 1)),
+    ]
+    assert branches_of(merged(found, "/t")) == {"sub/a.c": [(1, "f", 4, 3), (2, "f", 2, 0)]}
 
 
 def test_sources_outside_the_tree_and_files_without_lines_are_left_out() -> None:
-    assert (
-        lines_of([document("/usr/include/x.h", (1, "f", 1)), document("/tree/x.c", (1, "f", 1)), document("b.c")], "/t")
-        == {}
-    )
+    found = [document("/usr/include/x.h", (1, "f", 1)), document("/tree/x.c", (1, "f", 1)), document("b.c")]
+    assert merged(found, "/t") == {}
+
+
+def test_branch_shares_weigh_files_by_branches_and_what_is_missed_most_stands_first() -> None:
+    branches = {"a.c": ((1, "f", 2, 2), (4, "f", 4, 1), (9, "g", 2, 2)), "b.c": ((3, "h", 2, 0), (5, "h", 4, 2))}
+    found = Survey({"a.c": ((1, "f", 1),), "b.c": ((3, "h", 1),)}, {}, branches)
+    assert found.branch_shares() == {"a.c": 0.625, "b.c": 0.3333, "total": 0.5}
+    assert list(found.untaken()) == [
+        "b.c h: 4 of 6 branches never taken, in 3, 5",
+        "a.c f: 3 of 6 branches never taken, in 4",
+    ]
+    assert Survey(found.files, {}).branch_shares() == {} == dict.fromkeys(Survey(found.files, {}).untaken())
+
+
+@pytest.mark.parametrize(
+    ("lines", "branches", "ok", "said"),
+    [
+        ({"total": 0.9}, {"total": 0.8}, True, "lines 90.0% (at least 90% is asked for); branches 80.0%"),
+        ({"total": 0.8999}, {"total": 0.8}, False, "lines 90.0% (at least 90%"),
+        ({"total": 0.95}, {"total": 0.7999}, False, "add checks"),
+        ({"total": 0.95}, {}, False, "branches not measured"),
+        ({}, {}, False, "lines not measured"),
+    ],
+)
+def test_the_bars_are_held(lines: dict[str, float], branches: dict[str, float], ok: bool, said: str) -> None:
+    manifest = msgspec.structs.replace(MANIFEST, coverage=lines, branches=branches)
+    held, text = bar(Admission(0.9, 0.8), manifest)
+    assert held is ok and said in text
+    free, text = bar(Admission(), manifest)  # a task without bars
+    assert free and "asked for" not in text
+
+
+def test_a_manifest_written_before_branches_were_counted_loads() -> None:
+    old = msgspec.to_builtins(MANIFEST)
+    del old["branches"]
+    assert msgspec.convert(old, Manifest).branches == {}
+
+
+def test_an_optional_variant_without_its_toolchain_is_told_and_any_other_is_an_error(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(names: tuple[str, ...]) -> None:
+        raise ToolMissing(f"{names[0]} isn't here")
+
+    monkeypatch.setattr(recording, "find", find)
+    said = io.StringIO()
+
+    def build(optional: bool) -> dict[str, object]:
+        task = msgspec.structs.replace(bench.loaded.task, variants=(Variant("other", {}, ("clang",), optional),))
+        loaded = msgspec.structs.replace(bench.loaded, task=task)
+        return variants(loaded, bench.state_a, bench.sandbox, bench.root, bench.root, Progress(said))  # type: ignore[return-value]
+
+    assert build(True) == {}
+    assert said.getvalue() == "variant other is left out, and what moves under it with it: clang isn't here\n"
+    with pytest.raises(ToolMissing, match="variant other of t can't be built: clang isn't here"):
+        build(False)
 
 
 def test_holes_are_ranges_over_what_is_not_executable() -> None:
@@ -275,22 +386,19 @@ def test_shares_are_of_lines_and_the_total_weighs_files_by_them() -> None:
     assert Survey({"a.c": one, "b.c": two}, {}).shares() == {"a.c": 1.0, "b.c": 0.0, "total": 0.75}
 
 
-def observed(ended: str, code: int) -> Observation:
-    return Observation(ended, code, b"", b"", ())  # type: ignore[arg-type]
-
-
 def test_a_check_that_ended_otherwise_than_recorded_is_told() -> None:
     rows = [(check("a"), observed("exit", 3)), (check("b"), observed("signal", 6)), (check("c"), observed("exit", 0))]
     rows += [(check("d"), observed("exit", 0)), (CHECKS["tree"], observed("exit", 0))]
-    recorded = Recorded(tuple(rows), {}, ("x", "y", "z"))
-    assert unlike(recorded, Survey({}, {"a": 3, "b": -6, "c": 0, "d": 0})) == ()
-    assert unlike(recorded, Survey({}, {"a": -3, "b": 6, "c": None, "d": 0})) == ("a", "b", "c")
+    assert unlike(rows, Survey({}, {"a": 3, "b": -6, "c": 0, "d": 0})) == ()
+    assert unlike(rows, Survey({}, {"a": -3, "b": 6, "c": None, "d": 0})) == ("a", "b", "c")
 
 
 def test_the_summary_says_what_was_measured_or_that_nothing_was() -> None:
-    manifest = Manifest("refactorbench.recording/1", "t", "a" * 64, "1", 7, (), ("a", "b", "c"), {}, {}, {})
-    assert "not measured, since task.toml has no coverage_env" in RecordSummary(manifest).text()
-    measured = msgspec.structs.replace(manifest, coverage={"a.c": 0.5, "total": 0.5})
+    assert "not measured, since task.toml has no coverage_env" in RecordSummary(MANIFEST).text()
+    measured = msgspec.structs.replace(
+        MANIFEST, coverage={"a.c": 0.5, "b.h": 1.0, "total": 0.5}, branches={"a.c": 0.25, "total": 0.25}
+    )
     text = RecordSummary(measured, "holes.txt", ("m/7",)).text()
-    assert "50.0%; not reached: holes.txt" in text and " 50.0% a.c" in text
+    assert "50.0% of lines, 25.0% branches; not reached: holes.txt" in text
+    assert " 50.0%  25.0% a.c" in text and "100.0%     no b.h" in text
     assert "1 checks ended otherwise" in text and "m/7" in text and "not measured" not in text

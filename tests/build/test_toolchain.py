@@ -220,6 +220,13 @@ def test_needs_of_a_task_name_all_that_is_missing(host: Host, tmp_path: Path) ->
     assert needs.limit_s == 120.0
 
 
+def test_an_optional_variant_needs_nothing(host: Host) -> None:
+    task = toy_task()
+    optional = tuple(msgspec.structs.replace(v, optional=True) for v in task.variants)
+    needs = required_packages(msgspec.structs.replace(task, variants=optional), host)
+    assert "clang" not in needs.packages and len(needs.missing) == 1
+
+
 def test_needs_of_a_task_on_a_machine_that_has_all(host: Host, tmp_path: Path) -> None:
     rust(tmp_path / "home" / ".rustup" / "toolchains" / "a", "1.95.0 (x)")
     shutil.copy(host.bin / "gcc", host.bin / "clang")
