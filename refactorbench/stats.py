@@ -1,4 +1,4 @@
-"""Exact statistics that a verdict rests on: rational arithmetic, no floating-point sums."""
+"""Statistics: exact ones in rational arithmetic where a verdict rests on them; intervals for reports."""
 
 from __future__ import annotations
 
@@ -25,3 +25,19 @@ def memorised(fixed_failed: int, fixed_total: int, fresh_failed: int, fresh_tota
     if not fresh_total or Fraction(fresh_failed, fresh_total) < MEMORISED_SHARE:
         return False
     return fisher_greater(fixed_failed, fixed_total, fresh_failed, fresh_total) < MEMORISED_P
+
+
+Z95 = 1.959963984540054  # a standard normal lies within this of 0 in 95 of 100 cases
+
+
+def wilson(found: int, total: int) -> tuple[float, float]:
+    """Return Wilson's 95% interval of a share, 0..1, for reports; it rests on no more than `found` of `total` > 0.
+
+    E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927.
+    """
+    if not 0 <= found <= total or not total:
+        raise ValueError(f"counts out of range: {found} of {total}")
+    share, spread = found / total, Z95 * Z95 / total
+    centre = (share + spread / 2) / (1 + spread)
+    half = Z95 * ((share * (1 - share) + spread / 4) / total) ** 0.5 / (1 + spread)
+    return max(0.0, centre - half), min(1.0, centre + half)

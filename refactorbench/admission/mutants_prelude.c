@@ -34,7 +34,7 @@ __attribute__((constructor)) static void rb_start(void)
         rb_mutant = 10 * rb_mutant + (*text - '0');
 }
 
-__attribute__((unused)) static inline int rb_is(int number)
+__attribute__((unused)) static __inline__ int rb_is(int number)
 {
     return rb_mutant < 0 ? rb_note((unsigned short)number) : rb_mutant == number;
 }

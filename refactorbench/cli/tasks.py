@@ -1,11 +1,13 @@
-"""task list|show|fetch|checkout|validate, and doctor."""
+"""task list|show|fetch|checkout|validate|mutants, and doctor."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from refactorbench.admission.mutants import STAGES, Request, measure
 from refactorbench.admission.validate import validate
 from refactorbench.catalog.load import list_tasks, load_task
 from refactorbench.catalog.sources import checkout, fetch_state_a
@@ -99,6 +101,29 @@ def validate_command(
     emit(found, as_json, found.text)
     if not found.ok:
         raise TaskError(f"task {task} is not valid: {len(found.bad)} of {len(found.lines)} lines above are wrong")
+
+
+@task_group.command("mutants")
+@click.argument("task")
+@click.option("--batch", default="", help="A file of the task's mutants/ [default: the only one].")
+@click.option("--only", help="Only these mutants, comma-separated [default: all].")
+@click.option(
+    "--stage", type=click.Choice(STAGES), default="both", show_default=True, help="The recording, the verifiers, both."
+)
+@click.option("--panel", default="offline", show_default=True, help="Whose verifiers and budgets.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Order of the checks, inputs of the verifiers.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Parallel workers.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where results stand [default: runs/mutants-TASK-BATCH].")
+@json_option
+@click.pass_obj
+def mutants_command(root: Path | None, out: Path | None, as_json: bool, only: str | None, **named: Any) -> None:
+    """Measure what the checks and the verifiers see: small behaviour changes of State A, up to first contact.
+
+    A second start with the same --out goes on.
+    """
+    request = Request(only=tuple(only.split(",")) if only else (), **named)
+    found = measure(find_root(root), request, cache_dir(), out, Progress())
+    emit(found, as_json, found.text)
 
 
 def finding_text(f: Finding) -> str:
