@@ -131,9 +131,10 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reply.
 
-    `usage` is this reply's; `discarded` is what attempts cost that were thrown away, as far as the provider told: both
-    count against a budget. `cut_call` names the tool whose call was cut off at a limit and is therefore not in `blocks`.
-    `model` is what the provider says that answered. `waited_s` is what was reported through `on_wait`.
+    `usage` is this reply's (`estimated` from its size where the server tells none); `discarded` is what attempts cost
+    that were thrown away, as far as the provider told: both count against a budget. `cut_call` names the tool whose
+    call was cut off at a limit and is therefore not in `blocks`. `model` is what the provider says that answered.
+    `waited_s` is what was reported through `on_wait`.
     """
 
     blocks: tuple[Block, ...]
@@ -145,6 +146,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str = ""
     request_id: str = ""
     cut_call: str = ""
+    estimated: bool = False
 
     @property
     def message(self) -> Message:
@@ -191,8 +193,10 @@ class ProviderError(HarnessError):
 class ContextOverflow(ProviderError):
     """The conversation and the room for the reply don't fit into the model's context."""
 
-    def __init__(self, message: str, *, status: int | None = None, usage: Usage | None = None) -> None:
-        super().__init__(message, kind="context_overflow", status=status, usage=usage)
+    def __init__(
+        self, message: str, *, status: int | None = None, usage: Usage | None = None, attempts: int = 1
+    ) -> None:
+        super().__init__(message, kind="context_overflow", status=status, usage=usage, attempts=attempts)
 
 
 class CredentialsMissing(UsageError):
