@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from refactorbench.stats import fisher_greater, memorised
+from refactorbench.stats import fisher_greater, memorised, wilson
 
 
 def test_fisher_agrees_with_the_textbook_table() -> None:
@@ -36,3 +36,15 @@ def test_few_checks_cannot_reach_the_bar() -> None:
 def test_impossible_counts_are_refused(counts: tuple[int, int, int, int]) -> None:
     with pytest.raises(ValueError, match="out of range"):
         fisher_greater(*counts)
+
+
+def test_wilsons_interval_has_its_known_values_and_stays_within_a_share() -> None:
+    assert [round(x, 4) for x in wilson(8, 10)] == [0.4902, 0.9433]
+    assert [round(x, 4) for x in wilson(0, 20)] == [0.0, 0.1611]
+    assert [round(x, 4) for x in wilson(20, 20)] == [0.8389, 1.0]
+
+
+@pytest.mark.parametrize(("found", "total"), [(0, 0), (-1, 4), (5, 4)])
+def test_an_interval_needs_counts_that_can_be(found: int, total: int) -> None:
+    with pytest.raises(ValueError, match=f"{found} of {total}"):
+        wilson(found, total)

@@ -12,7 +12,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -213,20 +213,20 @@ class Session:
         self.plans = plans(loaded.briefs, panel, module, loaded.task.limits, request.seed)
 
     def run(self, journal: Journal) -> MutantsResult:
-        progress = self.progress
-        if any(self.missing(journal, name) for name in self.searches()):
-            progress.say(f"building State A with {len(self.batch.mutants)} mutants in it")
-            self.target = build_mutants(
-                self.loaded, self.batch, self.state_a, self.sandbox, self.cache, self.out / "build"
-            )
-            recording = self.recording()
-        for name in self.searches():
-            if self.missing(journal, name):
-                stream = recording if name == RECORDING else self.hunted(name)
-                order = shuffled(len(stream), self.request.seed) if name == RECORDING else list(range(len(stream)))
-                self.search(journal, name, stream, order)
-        progress.end()
+        todo = [name for name in self.searches() if self.missing(journal, name)]
+        if todo:
+            recording = self.recording()  # also where only verifiers are asked for: it shows that the build is State A
+        for name in todo:
+            stream = recording if name == RECORDING else self.hunted(name)
+            order = shuffled(len(stream), self.request.seed) if name == RECORDING else list(range(len(stream)))
+            self.search(journal, name, stream, order)
+        self.progress.end()
         return self.result(journal)
+
+    @cached_property
+    def target(self) -> Target:
+        self.progress.say(f"building State A with {len(self.batch.mutants)} mutants in it")
+        return build_mutants(self.loaded, self.batch, self.state_a, self.sandbox, self.cache, self.out / "build")
 
     def searches(self) -> list[str]:
         seats = [p.verifier for p in self.plans]

@@ -22,9 +22,16 @@ from refactorbench.admission.mutants import Request, claim, identity, load_batch
 from refactorbench.admission.mutants_model import Batch, Edit, Mutant, apply
 from refactorbench.admission.mutants_result import Contact, row, summarise
 from refactorbench.admission.mutants_stream import ANY, Item, Stream, digest, reached, store
-from refactorbench.catalog.load import load_task
+from refactorbench.admission.recording import build_state_a
+from refactorbench.catalog.load import load_panel, load_task
 from refactorbench.errors import TaskError, UsageError
 from refactorbench.observe.model import Check, Observation, OutputFile
+from refactorbench.observe.spec import worker_spec
+from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
+from refactorbench.verification.bench import BenchSpec
+from refactorbench.verification.fuzz import DIGEST
+from refactorbench.verification.model import ChunkResult
+from refactorbench.verification.stage import plans, run_verifier
 
 real = pytest.mark.skipif(
     not all(map(shutil.which, ("gcc", "make", "bwrap", "strace"))), reason="builds with gcc, runs in bubblewrap"
@@ -257,7 +264,7 @@ def test_what_is_said_not_to_reach_a_mutant_is_not_changed_by_it(whole: Whole, m
     loaded = load_task(whole.task.root, TASK)
     batch = load_batch(loaded)
     target = mutants.build_mutants(
-        loaded, batch, whole.task.state_a, mutants.BubblewrapSandbox(), whole.task.cache, whole.out / "again"
+        loaded, batch, whole.task.state_a, BubblewrapSandbox(), whole.task.cache, whole.out / "again"
     )
     stream = Stream(whole.out / "streams" / "v6.stream")
     order = list(range(len(stream)))
@@ -270,10 +277,29 @@ def test_what_is_said_not_to_reach_a_mutant_is_not_changed_by_it(whole: Whole, m
 
 
 @real
+def test_a_stored_stream_is_what_the_verifiers_hunt_executes_on_an_equal_submission(whole: Whole) -> None:
+    loaded = load_task(whole.task.root, TASK)
+    panel = load_panel(whole.task.root, "offline")
+    module = whole.task.root / "verifiers" / f"{TASK}.py"
+    v5 = plans(loaded.briefs, panel, module, loaded.task.limits, 1)[4]
+    reference = build_state_a(
+        loaded, loaded.task.reference, whole.task.state_a, BubblewrapSandbox(), whole.task.cache, whole.out / "c"
+    )
+    product = reference.product
+    spec = worker_spec(loaded.task, Path(product))
+    chunks: list[ChunkResult] = []
+    libraries = tuple(map(str, spec.libraries))
+    run_verifier(v5, BenchSpec("bubblewrap", product, product, "", spec.limits, libraries, spec.env), {}, chunks.append)
+    stream = Stream(whole.out / "streams" / "v5.stream")
+    drawn = [bytes.fromhex(c.input_digest())[:DIGEST] for c in stream.checks(range(len(stream)))]
+    assert b"".join(c.digests for c in chunks) == b"".join(drawn) and len(drawn) == 60
+
+
+@real
 def test_a_difference_that_the_build_shows_by_itself_or_that_does_not_come_again_is_no_contact(whole: Whole) -> None:
     loaded = load_task(whole.task.root, TASK)
     target = mutants.build_mutants(
-        loaded, load_batch(loaded), whole.task.state_a, mutants.BubblewrapSandbox(), whole.task.cache, whole.out / "b"
+        loaded, load_batch(loaded), whole.task.state_a, BubblewrapSandbox(), whole.task.cache, whole.out / "b"
     )
     check = Check("m/1", "m", "process", "bin/tally", (b"tally", b"turn"), b"abc")
     with target.open(b"") as worker:
