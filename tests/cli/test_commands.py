@@ -67,7 +67,7 @@ def test_the_commands_of_the_interface_are_all_there() -> None:
     single = {" ".join(w) for w in ALL}
     assert single == {
         "run", "score", "report", "show", "reproduce", "build", "audit", "replay", "verify", "record", "task",
-        "task list", "task show", "task fetch", "task checkout", "task validate", "doctor",
+        "task list", "task show", "task fetch", "task checkout", "task validate", "task mutants", "doctor",
     }  # fmt: skip
 
 
