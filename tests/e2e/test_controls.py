@@ -11,7 +11,8 @@ from .conftest import CONTROLS, Runs
 ASKED = {
     "cheat": {"noop", "ffi-shim", "prebuilt-encrypted", "embedded", "delegate", "asm", "answers", "answers-hidden",
               "missed-corner", "subtle"},
-    "twin": {"twin-cc-linker", "twin-tables", "twin-strip", "twin-changelog", "twin-tests"},
+    "twin": {"twin-cc-linker", "twin-tables", "twin-strip", "twin-changelog", "twin-tests", "twin-build-version",
+             "twin-large-tables", "twin-odd-names", "twin-unsafe-abi", "twin-vendored"},
     "broken": {"broken-build", "empty"},
 }  # fmt: skip
 
