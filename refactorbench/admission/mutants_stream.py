@@ -20,7 +20,7 @@ from refactorbench.observe.executor import observe_all
 from refactorbench.observe.model import Check, Observation, decode_check, encode
 from refactorbench.outcome import Status
 from refactorbench.sandbox.protocol import Worker
-from refactorbench.verification.bench import Bench, BenchSpec, SandboxBench, sandbox_bench
+from refactorbench.verification.bench import Bench, BenchSpec, sandbox_bench
 from refactorbench.verification.model import Plan, Side
 from refactorbench.verification.stage import run_verifier
 
@@ -150,7 +150,6 @@ def draw(path: Path, plan: Plan, spec: BenchSpec, tick: Callable[[int], None]) -
 def recording_bench(spec: BenchSpec) -> Bench:
     """A bench whose submission repeats the reference's answers; what is executed goes to the file spec.submission."""
     under = sandbox_bench(msgspec.structs.replace(spec, submission=spec.reference))
-    assert isinstance(under, SandboxBench)
     return RecordingBench(under, Path(spec.submission))
 
 

@@ -21,16 +21,16 @@ from refactorbench.admission import mutants
 from refactorbench.admission.mutants import Request, claim, identity, load_batch
 from refactorbench.admission.mutants_model import Batch, Edit, Mutant, apply
 from refactorbench.admission.mutants_result import Contact, row, summarise
-from refactorbench.admission.mutants_stream import ANY, Item, Stream, digest, reached, store
+from refactorbench.admission.mutants_stream import ANY, Item, RecordingBench, Stream, digest, draw, reached, store
 from refactorbench.admission.recording import build_state_a
 from refactorbench.catalog.load import load_panel, load_task
-from refactorbench.errors import TaskError, UsageError
+from refactorbench.errors import HarnessError, TaskError, UsageError
 from refactorbench.observe.model import Check, Observation, OutputFile
 from refactorbench.observe.spec import worker_spec
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
-from refactorbench.verification.bench import BenchSpec
+from refactorbench.verification.bench import BenchSpec, Pair, ScriptedBench
 from refactorbench.verification.fuzz import DIGEST
-from refactorbench.verification.model import ChunkResult
+from refactorbench.verification.model import ChunkResult, Side
 from refactorbench.verification.stage import plans, run_verifier
 
 real = pytest.mark.skipif(
@@ -163,6 +163,33 @@ def test_a_stored_stream_gives_back_what_was_put_in_and_no_check_may_choose_the_
     assert not (tmp_path / "t").exists()
 
 
+def test_what_both_sides_are_said_to_have_run_is_stored_once_and_unanswered_inputs_are_not(tmp_path: Path) -> None:
+    faults = ["once"]
+
+    def product(check: Check) -> Observation:
+        if check.stdin == b"fault" and faults:
+            raise HarnessError(faults.pop())
+        return msgspec.structs.replace(
+            observed(stdout=check.stdin), ended="limit" if check.stdin == b"hang" else "exit"
+        )
+
+    bench = RecordingBench(ScriptedBench({Side.REFERENCE: product}), tmp_path / "s")
+    checks = [
+        Check(f"v1/{t.decode()}", "m", "process", "bin/a", (b"a",), t) for t in (b"one", b"fault", b"hang", b"two")
+    ]
+    with Pair(bench, Side.SUBMISSION) as pair:
+        answers = [pair.observe(checks[0])]
+        with pytest.raises(HarnessError, match="once"):
+            pair.observe(checks[1])
+        pair.reopen()
+        answers += [pair.observe(c) for c in checks[1:]]
+    assert all(a == b for a, b in answers) and answers[2][0].ended == "limit"
+    stream = Stream(tmp_path / "s")
+    kept = [c for c in checks if c.stdin != b"hang"]
+    assert list(stream.checks(range(3))) == kept
+    assert stream.items == [Item(digest(observed(stdout=c.stdin), c)) for c in kept]
+
+
 def test_rates_count_what_was_run_and_nothing_else() -> None:
     ms = [mutant(id, 1, "x", "y") for id in "abc"]
     hit, miss = Contact(True, 3, 9, 4, "m/1", "m", "differs"), Contact(False, 9, 9, 4)
@@ -291,6 +318,9 @@ def test_a_stored_stream_is_what_the_verifiers_hunt_executes_on_an_equal_submiss
     libraries = tuple(map(str, spec.libraries))
     run_verifier(v5, BenchSpec("bubblewrap", product, product, "", spec.limits, libraries, spec.env), {}, chunks.append)
     stream = Stream(whole.out / "streams" / "v5.stream")
+    with pytest.raises(HarnessError, match="inputs of verifier v5 can't be drawn"):
+        draw(whole.out / "none", v5, BenchSpec("none", product, "", "", spec.limits), lambda _: None)
+    assert not (whole.out / "none").exists()
     drawn = [bytes.fromhex(c.input_digest())[:DIGEST] for c in stream.checks(range(len(stream)))]
     assert b"".join(c.digests for c in chunks) == b"".join(drawn) and len(drawn) == 60
 
