@@ -29,6 +29,7 @@ from refactorbench.observe.model import Check
 from refactorbench.observe.spec import base_env, find_library
 from refactorbench.options import RunOptions
 from refactorbench.sandbox.protocol import Worker
+from refactorbench.sandbox.trace import TraceFull
 from refactorbench.verification.bench import BenchSpec
 from refactorbench.verification.model import ChunkResult, Plan
 
@@ -85,7 +86,8 @@ def trace(
     """Run `checks` one after another under the tracer until `stop`; what they answer has been judged already.
 
     A worker that breaks leaves its trace; the next one goes on, with the check that was running, in a trace of its own.
-    HarnessError when one check broke RESTARTS + 1 workers.
+    A trace that passes its bound says so in its last line and is the last one. HarnessError when one check broke
+    RESTARTS + 1 workers.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}*.trace"):
@@ -99,6 +101,8 @@ def trace(
                 while at < len(checks) and not stop.is_set():
                     worker.observe(checks[at])
                     at, failures = at + 1, 0
+            except TraceFull:
+                break
             except HarnessError:
                 failures += 1
                 if failures > RESTARTS:

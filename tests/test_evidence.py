@@ -12,6 +12,7 @@ from refactorbench import evidence
 from refactorbench.errors import HarnessError
 from refactorbench.observe.executor import RESTARTS
 from refactorbench.observe.model import Check, Observation
+from refactorbench.sandbox.trace import TraceFull
 
 CHECKS = [Check(f"m/{n}", "m", "process", "bin/p", (b"p",)) for n in range(6)]
 
@@ -62,6 +63,17 @@ def test_a_check_that_breaks_every_worker_is_an_error_of_the_harness(tmp_path: P
     lay(tmp_path, {"m/3": RESTARTS})
     with pytest.raises(HarnessError):
         lay(tmp_path, {"m/3": RESTARTS + 1})
+
+
+def test_a_trace_that_passes_its_bound_is_the_last_one_and_no_error(tmp_path: Path) -> None:
+    class Full(Traced):
+        def observe(self, check: Check) -> Observation:
+            if check.id == "m/2":
+                raise TraceFull("side.trace has more than 32 MiB")
+            return super().observe(check)
+
+    paths = evidence.trace(CHECKS, lambda path: Full(path, {}), tmp_path, "side", Event())  # type: ignore[arg-type]
+    assert [p.read_text() for p in paths] == ["m/0 m/1 "]
 
 
 def test_a_stopped_trace_runs_no_further_check(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from refactorbench.errors import HarnessError
 from refactorbench.sandbox.need import need
 
 CALLS = (
@@ -20,6 +21,12 @@ CALLS = (
     "io_uring_setup,pidfd_getfd,process_madvise,userfaultfd,mount,unshare,setns,open_by_handle_at,sendmsg,sendmmsg"
 )
 MARK = b' chdir("/.check/'
+RUN_BYTES = 32 << 20  # of a worker's trace: honest products leave a few KiB per check
+CUT = "the trace was cut here: "  # the last line of a worker's trace that passed its bound
+
+
+class TraceFull(HarnessError):
+    """A worker's trace passed its bound: what ran until then is in it, and no further check is traced."""
 
 
 def strace_words(trace: Path, refusals: bool) -> list[str]:
@@ -51,8 +58,8 @@ def strip_command(trace: Path, launch: str) -> None:
     temp.unlink()
 
 
-def strip_worker(trace: Path) -> None:
-    """Take out the worker and, per check, what happened before the program's own execve.
+def strip_worker(trace: Path, cut: str = "") -> None:
+    """Take out the worker and, per check, what happened before the program's own execve; end with why it was cut.
 
     Between a mark and the next successful or refused execve of a file under /product every new pid is one of ours: the
     check's first process and the program before it is the program.
@@ -83,4 +90,6 @@ def strip_worker(trace: Path) -> None:
                     setup.add(pid)
             elif pid not in setup:
                 out.write(line)
+        if cut:
+            out.write(f"{CUT}{cut}\n".encode())
     temp.unlink()

@@ -25,7 +25,7 @@ from refactorbench.sandbox.limits import MIB, WatchedScope, open_scope, tree
 from refactorbench.sandbox.ownership import NOBODY
 from refactorbench.sandbox.process import SandboxProcess, readable
 from refactorbench.sandbox.protocol import WorkerSpec
-from refactorbench.sandbox.trace import strip_worker
+from refactorbench.sandbox.trace import RUN_BYTES, TraceFull, strip_worker
 
 if TYPE_CHECKING:
     from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
@@ -142,7 +142,8 @@ class BubblewrapWorker:
         return fcntl.fcntl(self._to, fcntl.F_GETPIPE_SZ) // 2  # a page can hold less than its size
 
     def observe(self, check: Check) -> Observation:
-        """Run one check in fresh scratch. HarnessError when the sandbox fails, never for the submission."""
+        """Run one check in fresh scratch. HarnessError when the sandbox fails, never for the submission; TraceFull when
+        the trace has passed its bound."""
         self._send(encode_request(check, self._env))
         return self._receive(check)
 
@@ -198,18 +199,28 @@ class BubblewrapWorker:
     def _fill(self, size: int, deadline: float) -> bool:
         """Read until `size` bytes are there; True when the check had to be killed for its memory meanwhile."""
         killed = False
+        watched = self._watched or self._spec.trace is not None
         while len(self._buffer) < size:
-            wait = WATCH_S if self._watched else max(0.0, deadline - time.monotonic())
+            self._watch_trace()
+            wait = WATCH_S if watched else max(0.0, deadline - time.monotonic())
             if not readable(self._from, wait):
                 if time.monotonic() >= deadline:
                     raise self._broken(f"gave no answer within {self._spec.limits.wall_s + ANSWER_S:g} s")
-                killed |= self._watch_memory()
+                killed |= self._watched and self._watch_memory()
                 continue
             piece = os.read(self._from, max(1 << 16, min(size - len(self._buffer), 1 << 24)))
             if not piece:
                 raise self._broken("ended")
             self._buffer += piece
         return killed
+
+    def _watch_trace(self) -> None:
+        """What is done only to be written down must not fill the host's disk."""
+        trace = self._spec.trace
+        if trace is not None and trace.exists() and trace.stat().st_size > RUN_BYTES:
+            self._cut = f"it had more than {RUN_BYTES >> 20} MiB"
+            self.close()
+            raise TraceFull(f"{trace.name} has more than {RUN_BYTES >> 20} MiB: what ran after that is not traced")
 
     def _watch_memory(self) -> bool:
         """Without a cgroup: end the check when what it started holds more memory than the limit."""
@@ -235,7 +246,7 @@ class BubblewrapWorker:
         self.close()
         return HarnessError(f"a worker {what}: {self._last_words or 'it left no message'}; run its check again")
 
-    _last_words = ""
+    _last_words = _cut = ""
 
     def close(self) -> None:
         """End the worker and all it started; what comes after is an error. Calling it twice does nothing."""
@@ -251,7 +262,7 @@ class BubblewrapWorker:
             self._last_words = self._stderr.read()[-500:].decode(errors="replace").strip()
             self._stderr.close()
             if self._spec.trace is not None and self._spec.trace.exists():
-                strip_worker(self._spec.trace)
+                strip_worker(self._spec.trace, self._cut)
 
     def __enter__(self) -> BubblewrapWorker:
         return self

@@ -73,6 +73,7 @@ ACTS = {
 LEADS = {
     "another file": ("runtime-open", f'openat(AT_FDCWD</work>, "/etc/passwd", O_RDONLY) {NO}'),
     "another process": ("runtime-open", f'openat(AT_FDCWD</work>, "/proc/1/mem", O_RDWR) {NO}'),
+    "who traces it": ("runtime-probe", f'{AT}"/proc/self/status", O_RDONLY|O_CLOEXEC) = 3</proc/21/status>'),
     "ptrace": ("runtime-probe", "ptrace(PTRACE_ATTACH, 1) = -1 EPERM (Operation not permitted)"),
     "network": (
         "runtime-network",
@@ -180,6 +181,19 @@ def test_lines_that_are_not_understood_are_told(tmp_path: Path) -> None:
     product = write(tmp_path / "s", START)
     product.write_text(product.read_text() + "21 openat(AT_FDCWD</work>, nonsense\n")
     assert [f.kind for f in look(product, write(tmp_path / "a", START)).findings] == ["runtime-unread"]
+
+
+def test_a_trace_that_was_cut_is_told_and_what_is_in_it_counts(tmp_path: Path) -> None:
+    product = write(tmp_path / "s", [*START, (PROGRAM, ACTS["a shell"][1])])
+    product.write_text(product.read_text() + "the trace was cut here: it had more than 32 MiB\n")
+    report = look(product, write(tmp_path / "a", START))
+    assert {f.kind: f.why for f in report.findings if f.strength is Strength.LEAD} == {
+        "runtime-unread": "s: the trace was cut here: it had more than 32 MiB"
+    }
+    assert [f.kind for f in report.findings if f.strength is Strength.PROOF] == ["runtime-exec"]
+    # a product that says so itself is no tracer: its line begins with its number
+    said = write(tmp_path / "t", [*START, (PROGRAM, "the trace was cut here: no")])
+    assert [f.why for f in look(said, write(tmp_path / "a", START)).findings] == ["1 lines of t were not understood"]
 
 
 def test_memorised_answers(tmp_path: Path) -> None:

@@ -294,6 +294,11 @@ static int rings(void) {
   return syscall(SYS_io_uring_setup, 1, &p) < 0 ? refused("io_uring_setup") : got("a ring");
 }
 
+static int floods(void) { /* ARG calls that are done only to be written down */
+  for (int i = atoi(argument); i; i--) open("/nowhere", O_RDONLY);
+  return got("asked");
+}
+
 /* ---- more rights ---- */
 
 static int reads(void) { return open(argument, O_RDONLY) < 0 ? refused(argument) : got(argument); }
@@ -322,7 +327,7 @@ static const struct { const char *name; int (*try)(void); } attempts[] = {
     {"finds", finds}, {"remembers", remembers}, {"anonymous", anonymous}, {"late", late},
     {"late_by_key", late_by_key}, {"implied", implied}, {"shared", shared}, {"patches", patches},
     {"memory_file", memory_file}, {"runs_copy", runs_copy}, {"maps_copy", maps_copy}, {"runs_memory", runs_memory},
-    {"runs_empty_path", runs_empty_path}, {"runs_other", runs_other}, {"rings", rings}, {"reads", reads},
+    {"runs_empty_path", runs_empty_path}, {"runs_other", runs_other}, {"rings", rings}, {"floods", floods}, {"reads", reads},
     {"mounts", mounts}, {"unshares", unshares}, {"clones", clones}, {"clones_new", clones_new}, {"keys", keys},
     {"roots", roots}, {"ran", ran},
 };

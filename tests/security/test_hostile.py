@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from sandbox.programs import LIMITS, check, compile_c, ended
 
+from refactorbench.errors import HarnessError
 from refactorbench.observe.worker_build import WORKER_SOURCE, static_program
 from refactorbench.sandbox import BubblewrapSandbox, Command, Mount, Worker, WorkerSpec
+from refactorbench.sandbox.trace import TraceFull
 
 ROOT = os.geteuid() == 0
 PROGRAMS = "/bin/sh:/usr/bin/env:/usr/bin/python3:/usr/bin/cc:/worker:/.launch:/usr/bin/bwrap:" + sys.executable
@@ -181,6 +183,22 @@ def test_mounting_is_refused(inside: Worker, hostile: Path, tmp_path: Path) -> N
     if done.returncode and "unshare" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.stdout == "got it: mounted\n"
+
+
+def test_no_trace_fills_the_disk(
+    sandbox: BubblewrapSandbox, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refactorbench.sandbox.worker.RUN_BYTES", 1 << 20)
+    trace = tmp_path / "trace"
+    with sandbox.open_worker(WorkerSpec(hostile, (), LIMITS, trace=trace)) as worker:
+        assert attempt(worker, "floods", "1000") == "got it: asked\n"
+        with pytest.raises(TraceFull, match="more than 1 MiB"):
+            attempt(worker, "floods", "1000000000")
+        with pytest.raises(HarnessError, match="was closed"):
+            attempt(worker, "floods", "1")
+    lines = trace.read_bytes().splitlines()
+    assert sum(b"/nowhere" in line for line in lines) > 5000 and trace.stat().st_size < 8 << 20
+    assert lines[-1] == b"the trace was cut here: it had more than 1 MiB"
 
 
 @pytest.mark.parametrize("flags", [("-Wl,-z,execstack",), ("-Wl,-N", "-Wl,-emain", "-nostdlib")])

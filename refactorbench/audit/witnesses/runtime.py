@@ -19,6 +19,7 @@ from refactorbench.audit.kinds import RUNTIME_KINDS
 from refactorbench.build import trace
 from refactorbench.catalog.models import LoadedTask, Task
 from refactorbench.errors import HarnessError
+from refactorbench.sandbox.trace import CUT
 
 MARK = "/.check/"
 MOST_PER_KIND = 40
@@ -26,6 +27,8 @@ _EXECUTES = frozenset({"execve", "execveat"})
 _OPENS = frozenset({"open", "openat", "openat2", "creat"})
 _PROBES = frozenset({"ptrace", "process_vm_writev", "open_by_handle_at", "io_uring_setup", "mount", "setns"})
 _NETWORK = frozenset({"connect", "sendto", "sendmsg", "sendmmsg"})
+# Where a process finds out whether it is traced.
+_WATCHED = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:status|stat|wchan|syscall)")
 _USUAL = ("/product", "/work", "/tmp", "/proc/self", "/proc/thread-self", "/dev", "/etc/ld.so", "/usr/lib/locale",
           "/usr/share/locale", "/etc/locale", "/etc/localtime", "/usr/share/zoneinfo", "/usr/lib/debug",
           "/proc/sys/vm/overcommit_memory", "/sys/fs/cgroup", "/sys/devices/system/cpu", "/proc/cpuinfo",
@@ -57,6 +60,7 @@ class Observed(msgspec.Struct):
     opened: set[tuple[str, str]]  # (program, path) of all opens
     malformed: int
     lines: int
+    cut: str = ""  # the last line, where the trace was cut at its bound
 
 
 def observe(path: Path, task: Task) -> Observed:
@@ -64,7 +68,9 @@ def observe(path: Path, task: Task) -> Observed:
     read = trace.read_trace(path)
     if read.missing:
         raise HarnessError(f"{path} is missing, so nothing is known about what ran: replay the traced checks again")
-    seen = Observed([], [], set(), read.malformed, read.lines)
+    last = trace.line_text(path, read.lines)
+    cut = last if last.startswith(CUT) else ""  # every other line begins with a number
+    seen = Observed([], [], set(), read.malformed - bool(cut), read.lines, cut)
     mapped: set[tuple[str, str]] = set()
     worker = next((c.pid for c in read.calls if _mark(c) is not None), None)
     check = program = ""
@@ -169,6 +175,8 @@ def _note_open(call: trace.Call, program: str, task: Task, seen: Observed, say: 
         say("runtime-foreign-library", name, f"opened the library {path}{done}")  # type: ignore[operator]
     elif path.startswith(_PROGRAMS):
         say("runtime-foreign-library", path, f"opened the program {path}{done}")  # type: ignore[operator]
+    elif _WATCHED.fullmatch(path):
+        say("runtime-probe", path, f"opened {path}, which says whether it is traced{done}")  # type: ignore[operator]
     elif not any(path == usual or path.startswith(usual + "/") or _file_prefix(path, usual) for usual in _USUAL):
         say("runtime-open", path, f"opened {path}{done}")  # type: ignore[operator]
 
@@ -222,6 +230,8 @@ def witness(
     for log, seen in product.items():
         for act in beyond_state_a(seen, reference):
             findings.add(act.kind, TraceAnchor(log, act.line, act.text), act.why)
+        if seen.cut:
+            findings.add("runtime-unread", TraceAnchor(log, seen.lines, seen.cut), f"{log}: {seen.cut}")
         if seen.malformed:
             anchor = TraceAnchor(log, 1, trace.line_text(traces[names.index(log)], 1))
             findings.add("runtime-unread", anchor, f"{seen.malformed} lines of {log} were not understood")
