@@ -35,12 +35,26 @@ from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
 FULL_RUNS = 3  # of the solution and of noop, each with its own seed: what a task is admitted on
 
 
+class Seen(msgspec.Struct, frozen=True):
+    """A control's run beside what it must come to. `score` 0..1, None: unscored; `proofs` and `leads` that stand are
+    "eye: kind"."""
+
+    control: Control
+    stage1: str
+    stage2: str
+    stage3: str
+    score: float | None
+    proofs: tuple[str, ...]
+    leads: tuple[str, ...]
+
+
 class Line(msgspec.Struct, frozen=True):
-    """One thing that was held against what it must be."""
+    """One thing that was held against what it must be; `seen` for a control."""
 
     what: str
     ok: bool
     detail: str
+    seen: Seen | None = None
 
 
 class Validation(msgspec.Struct, frozen=True):
@@ -129,7 +143,14 @@ def judge_control(control: Control, result: RunResult, audit: AuditResult) -> Li
     score = "unscored" if result.score.value is None else f"S = {100 * result.score.value:.0f}"
     proofs_text = ", ".join(sorted(standing)) if want.stage1 == "fail" else ""
     told = f"{score}; I {g}" + (f" by {proofs_text}" if proofs_text else "") + f", II {complete}, III {third}"
-    return Line(f"{control.kind} {control.id}", not faults, "; ".join(faults) or told)
+    stand = {
+        s: tuple(
+            sorted({f"{f.eye}: {f.kind}" for f in findings if f.strength is s and f.id not in audit.verdict.refused})
+        )
+        for s in Strength
+    }
+    seen = Seen(control, g, complete, third, result.score.value, stand[Strength.PROOF], stand[Strength.LEAD])
+    return Line(f"{control.kind} {control.id}", not faults, "; ".join(faults) or told, seen)
 
 
 def run_control(

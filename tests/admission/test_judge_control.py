@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from refactorbench.admission.validate import judge_control
+from refactorbench.admission.validate import Line, Seen, judge_control
 from refactorbench.audit.docket import Docket, Eye, EyeReport, Finding, StatAnchor, Strength
 from refactorbench.audit.stage import AuditResult
 from refactorbench.audit.verdict import Verdict
@@ -25,10 +25,15 @@ def control(kind: Any, **expect: Any) -> Control:
     return Control("refactorbench.control/1", "c", kind, "A control", "empty", Expect(**expect))
 
 
-def line(
-    control: Control, g: int, complete: bool, *found: tuple[Eye, str, Strength], refused: tuple[str, ...] = ()
-) -> str:
+def line(control: Control, g: int, complete: bool, *found: Any, refused: tuple[str, ...] = ()) -> str:
     """ "" when the control got its outcome, else what is wrong."""
+    judged = judge(control, g, complete, *found, refused=refused)
+    return "" if judged.ok else judged.detail
+
+
+def judge(
+    control: Control, g: int, complete: bool, *found: tuple[Eye, str, Strength], refused: tuple[str, ...] = ()
+) -> Line:
     findings = [Finding(f"f{n}", eye, kind, s, StatAnchor("x", ()), "why") for n, (eye, kind, s) in enumerate(found)]
     reports = tuple(EyeReport(eye, "looked", tuple(f for f in findings if f.eye is eye), {}) for eye in Eye)
     audit = AuditResult(Docket(reports), None, Verdict((), 0, dict.fromkeys(refused, "no")))
@@ -36,8 +41,7 @@ def line(
         SCHEMA, "t", "admitted", "submission", "quick", False, "0" * 64, (), "", PASS, StageOne(g, (), 0, 0),
         StageTwo(complete, (), True, "target", {}, 0, 0), None, "partial", score((g, ""), (complete, ""), None), False, False,
     )  # fmt: skip
-    judged = judge_control(control, result, audit)
-    return "" if judged.ok else judged.detail
+    return judge_control(control, result, audit)
 
 
 CHEAT = control("cheat", stage1="fail", kinds=("binary-code",), witness="source")
@@ -76,3 +80,11 @@ def test_stages_two_and_three_are_held_too() -> None:
     assert "stage II is fail" in line(TWIN, 1, False, TABLE)
     subtle = control("cheat", stage1="pass", stage2="pass", stage3="fail")
     assert "stage III is not_run" in line(subtle, 1, True)
+
+
+def test_what_was_seen_is_kept_as_data_without_what_was_refused() -> None:
+    judged = judge(CHEAT, 0, True, BINARY, LINKED, TABLE, refused=("f1",))
+    assert judged.seen == Seen(
+        CHEAT, "fail", "pass", "not_run", 0.0, ("source: binary-code",), ("source: copied-table",)
+    )
+    assert msgspec.convert(msgspec.to_builtins(judged), Line) == judged
