@@ -45,6 +45,9 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return total / MILLION
 
 
+_PRICES = ("input", "cache_read", "cache_write", "output", "reasoning")
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: str
     date: datetime.date
@@ -70,10 +73,12 @@ class PriceTable:
             names = [p.name for p in table.model]
             twice = sorted({n for n in names if names.count(n) > 1})
             raise UsageError(f"the price table {self.path} prices {', '.join(twice)} twice: keep one entry of each")
-        for price in table.model:
-            numbers = (price.input, price.cache_read, price.cache_write, price.output, price.reasoning or Decimal(0))
-            if any(not n.is_finite() or n < 0 for n in numbers):
-                raise UsageError(f"the price table {self.path}: '{price.name}' has a price below zero: correct it")
+        for name, key, value in ((e["name"], k, e.get(k, 0)) for e in raw.get("model", []) for k in _PRICES):
+            if isinstance(value, str) or not Decimal(value).is_finite() or value < 0:
+                raise UsageError(
+                    f"the price table {self.path}: {key} of '{name}' is {value!r}, so no cost can be told: write US "
+                    "dollars per million tokens, zero or more, without quotes"
+                )
 
     def find(self, model: str) -> Price | None:
         """The price of `model` ("anthropic/NAME"): its own entry, else the longest one with `*` that fits."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -52,6 +52,16 @@ class ManualClock:
         return self._now + self._offset
 
 
+_RETRIES: Mapping[ErrorKind, int] = {
+    "refusal": 2,
+    "malformed_tool_json": 2,
+    "malformed_stream": 6,
+    "truncated_stream": 10,
+    "conflict": 10,
+    "timeout": 10,
+}
+
+
 class Policy(msgspec.Struct, frozen=True):
     """Bounds of one turn. Waits double from `first_s` to `cap_s`; Retry-After may ask for more, up to what is left.
 
@@ -65,14 +75,7 @@ class Policy(msgspec.Struct, frozen=True):
     patience_s: float = 3600.0
     attempts: int = 60
     unseen_retries: int = 4
-    retries: dict[ErrorKind, int] = {
-        "refusal": 2,
-        "malformed_tool_json": 2,
-        "malformed_stream": 6,
-        "truncated_stream": 10,
-        "conflict": 10,
-        "timeout": 10,
-    }
+    retries: Mapping[ErrorKind, int] = msgspec.field(default_factory=lambda: _RETRIES)
 
 
 class Request(msgspec.Struct, frozen=True):

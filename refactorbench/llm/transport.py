@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -91,11 +92,14 @@ class Wire:
 
     def client(self) -> httpx2.Client:
         """The HTTP client to hand to a client library. Redirects are not followed: the key would go along."""
+        local = is_loopback(self._base_url)
+        plain = local and self._base_url.startswith("http:")  # no certificates to load where none count
         return httpx2.Client(
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True,
             timeout=httpx2.Timeout(self._idle_s, connect=CONNECT_S),
             limits=httpx2.Limits(max_keepalive_connections=0),  # a connection that the guard knows, and none gone stale
             follow_redirects=False,
-            trust_env=not is_loopback(self._base_url),
+            trust_env=not local,
             event_hooks={"request": [self._on_request], "response": [self._on_response]},
         )
 
