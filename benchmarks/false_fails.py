@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from measured import Confirmations, FalseFails, Replays
+from measured import Confirmations, FalseFails, Replays, fingerprint
 from noise import NoisyBench, begin, each, load
 
 from refactorbench.admission.recording import build_state_a, variants
@@ -38,7 +38,6 @@ from refactorbench.catalog.models import LoadedTask
 from refactorbench.catalog.recordings import Recording, load_recording
 from refactorbench.catalog.sources import fetch_state_a
 from refactorbench.errors import HarnessError, TaskError
-from refactorbench.hashing import sha256_file
 from refactorbench.journal import Journal, write_json
 from refactorbench.observe.executor import Executor
 from refactorbench.observe.model import Check
@@ -194,7 +193,7 @@ def head(p: Products, args: argparse.Namespace) -> dict[str, Any]:
     """What the rows are about: none may be added that were measured on something else."""
     return {
         "task": p.loaded.task.id,
-        "recording": sha256_file(p.recording.folder / "manifest.json"),
+        "recording": fingerprint(p.recording.manifest),
         "reference": p.reference.artefact,
         "solution": p.solution.artefact if p.solution else "",
         "other": p.other.artefact,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
+
+from refactorbench.catalog.models import Manifest
+
+
+def fingerprint(manifest: Manifest) -> str:
+    """What tells a recording's checks and answers from any other's; what else the manifest says doesn't matter."""
+    return hashlib.sha256(msgspec.json.encode(manifest.modules)).hexdigest()
 
 
 class Replays(msgspec.Struct, frozen=True):
@@ -32,7 +41,8 @@ class Confirmations(msgspec.Struct, frozen=True):
 
 
 class FalseFails(msgspec.Struct, frozen=True):
-    """false_fails.json. `control`: the same candidates and noise, with a submission that always differs."""
+    """false_fails.json. `recording`: its fingerprint. `control`: candidates under the same noise, of a submission that
+    always differs; `control_expected` is the share of them that the noise lets through."""
 
     task: str
     recording: str
@@ -80,8 +90,11 @@ class Honest(msgspec.Struct, frozen=True):
 
 
 class FalseAlarms(msgspec.Struct, frozen=True):
-    """memorisation.json: honest submissions simulated, how many were taken to have memorised; `cheats` likewise."""
+    """memorisation.json: of `draws` honest submissions simulated over `fixed` recorded and `fresh` checks `alarms` were
+    accused, of `cheats` that know the recorded ones `caught`."""
 
+    fixed: int
+    fresh: int
     draws: int
     alarms: int
     cheats: int
