@@ -23,6 +23,8 @@ from refactorbench.llm.protocol import (
 
 NO_IMAGE = Text("[an image stood here; this model is not shown images]")
 
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
+
 
 def native_of(block: Text | ToolUse | Thinking, provider: str) -> dict[str, Any] | None:
     """The provider's own spelling of `block`, where this provider made it."""
@@ -38,11 +40,16 @@ def sendable(messages: Sequence[Message], provider: str, images: bool) -> list[M
     result = []
     for message in messages:
         blocks = [_shown(b, images) for b in message.blocks if not _is_foreign(b, provider) and not _is_blank(b)]
-        while blocks and isinstance(blocks[-1], Thinking):
+        while blocks and _is_thought(blocks[-1]):
             blocks.pop()
         if blocks:
             result.append(Message(message.role, tuple(blocks)))
     return result
+
+
+def _is_thought(block: Block) -> bool:
+    """False for the other things that a provider wants back, such as its own tools' calls."""
+    return isinstance(block, Thinking) and block.native.data.get("type", "thinking") in _THOUGHTS
 
 
 def _is_foreign(block: Block, provider: str) -> bool:

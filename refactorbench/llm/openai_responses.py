@@ -170,8 +170,8 @@ class _Response(msgspec.Struct, frozen=True):
 
 
 class _ItemDone(msgspec.Struct, frozen=True):
-    output_index: int
     item: dict[str, Any]
+    output_index: int | None = None  # llama.cpp tells none
 
 
 class _Reply:
@@ -189,7 +189,7 @@ class _Reply:
         try:
             if kind == "response.output_item.done":
                 done = msgspec.convert(event, _ItemDone)
-                self._done[done.output_index] = done.item
+                self._done[len(self._done) if done.output_index is None else done.output_index] = done.item
             elif kind in ("response.completed", "response.incomplete", "response.failed"):
                 self._end = msgspec.convert(event.get("response"), _Response)
                 self._why = str(kind).removeprefix("response.")

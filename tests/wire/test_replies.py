@@ -159,6 +159,27 @@ def test_thinking_that_nothing_follows_is_not_sent_back(dialect: Dialect) -> Non
     assert "What is there?" not in outcome.server.seen[0].raw.decode()
 
 
+def test_a_paused_turn_goes_back_as_it_is() -> None:
+    events = ANTHROPIC.reply(calls=0, stop="pause_turn")
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "search", "input": {"q": "x"}}
+    events[-2:-2] = [
+        {"type": "content_block_start", "index": 2, "content_block": search},
+        {"type": "content_block_stop", "index": 2},
+    ]
+    turn = call(ANTHROPIC, [stream(ANTHROPIC.pieces(events))]).turn
+    sent = call(ANTHROPIC, [good(ANTHROPIC)], messages=(*ASK, turn.message)).server.seen[0].body["messages"][1]
+    assert turn.stop == "pause" and [b["type"] for b in sent["content"]] == ["thinking", "text", "server_tool_use"]
+    assert sent["content"][2] == search
+
+
+def test_items_without_a_number_and_an_end_that_repeats_none_are_a_reply_too() -> None:
+    events = RESPONSES.reply()
+    for event in events:
+        event.pop("output_index", None)
+    events[-1]["response"]["output"] = []
+    assert_good(call(RESPONSES, [stream(RESPONSES.pieces(events))]).turn, RESPONSES)
+
+
 def test_no_arguments_are_none_only_where_none_are_required(dialect: Dialect) -> None:
     turn = call(dialect, [good(dialect, arguments="", tool="status")]).turn
     assert turn.tool_uses[0].input == {}
