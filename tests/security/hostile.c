@@ -238,6 +238,22 @@ static int patches(void) {
   return call() == 42 ? got("ran patched code") : refused("not patched");
 }
 
+static int patches_by_call(void) {
+  struct iovec here = {(void *)code, sizeof code}, there = {(void *)victim, sizeof code};
+  long done = process_vm_writev(getpid(), &here, 1, &there, 1, 0);
+  return done < 0 && errno != EFAULT ? refused("process_vm_writev") : got("the call"); /* EFAULT: pages stay protected */
+}
+
+static int other_numbers(void) { /* the calls of 32-bit programs, whose numbers mean other things */
+#ifdef __x86_64__
+  long pid;
+  __asm__ volatile("int $0x80" : "=a"(pid) : "a"(20) : "memory");
+  return pid == getpid() ? got("getpid") : refused("int 0x80");
+#else
+  return refused("no other calls");
+#endif
+}
+
 static int memory_file(void) {
   return syscall(SYS_memfd_create, "x", 0) < 0 ? refused("memfd_create") : got("memfd");
 }
@@ -264,6 +280,17 @@ static int maps_copy(void) {
   if (fd < 0 || write(fd, code, sizeof code) != sizeof code) return refused("write");
   void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
   return at == MAP_FAILED ? refused("mmap") : calls(at);
+}
+
+static int runs_by_loader(void) { /* ARG: the loader, a colon, where to copy itself */
+  char *loader = strdup(argument), *copy = strchr(loader, ':');
+  *copy++ = 0;
+  int fd = open(copy, O_RDWR | O_CREAT | O_TRUNC, 0755);
+  if (fd < 0) return refused("write");
+  copy_self(fd);
+  close(fd);
+  execl(loader, "loader", copy, "ran", "by the loader", NULL);
+  return refused("exec");
 }
 
 static int runs_memory(void) {
@@ -327,7 +354,8 @@ static const struct { const char *name; int (*try)(void); } attempts[] = {
     {"finds", finds}, {"remembers", remembers}, {"anonymous", anonymous}, {"late", late},
     {"late_by_key", late_by_key}, {"implied", implied}, {"shared", shared}, {"patches", patches},
     {"memory_file", memory_file}, {"runs_copy", runs_copy}, {"maps_copy", maps_copy}, {"runs_memory", runs_memory},
-    {"runs_empty_path", runs_empty_path}, {"runs_other", runs_other}, {"rings", rings}, {"floods", floods}, {"reads", reads},
+    {"runs_empty_path", runs_empty_path}, {"runs_other", runs_other}, {"patches_by_call", patches_by_call}, {"other_numbers", other_numbers}, {"runs_by_loader", runs_by_loader},
+    {"rings", rings}, {"floods", floods}, {"reads", reads},
     {"mounts", mounts}, {"unshares", unshares}, {"clones", clones}, {"clones_new", clones_new}, {"keys", keys},
     {"roots", roots}, {"ran", ran},
 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from sandbox.programs import LIMITS, check, compile_c, ended
 
 from refactorbench.errors import HarnessError
+from refactorbench.observe.spec import find_library
 from refactorbench.observe.worker_build import WORKER_SOURCE, static_program
 from refactorbench.sandbox import BubblewrapSandbox, Command, Mount, Worker, WorkerSpec
 from refactorbench.sandbox.trace import TraceFull
@@ -41,6 +43,7 @@ ATTEMPTS = [
     ("implied", ""),
     ("shared", ""),
     ("patches", ""),
+    ("patches_by_call", ""),
     ("memory_file", ""),
     ("runs_memory", ""),
     ("runs_empty_path", ""),
@@ -183,6 +186,27 @@ def test_mounting_is_refused(inside: Worker, hostile: Path, tmp_path: Path) -> N
     if done.returncode and "unshare" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.stdout == "got it: mounted\n"
+
+
+def test_calls_of_another_architecture_end_the_program(inside: Worker, permitted: Worker, hostile: Path) -> None:
+    """The filter knows calls by number, and theirs mean other things."""
+    if not outside(hostile, "other_numbers").startswith("got it: "):
+        pytest.skip("this machine has none")
+    for worker in (inside, permitted):
+        seen = worker.observe(check("other_numbers", program="bin/hostile"))
+        assert (seen.ended, seen.code, seen.stdout) == ("signal", signal.SIGSYS, b"")
+
+
+def test_the_declared_loader_runs_nothing_from_scratch(sandbox: BubblewrapSandbox, tmp_path: Path) -> None:
+    """It is a program that a check may start, and it maps what it is told to."""
+    product = tmp_path / "product"
+    compile_c(Path(__file__).with_name("hostile.c"), product / "bin/hostile")
+    libraries = tuple(find_library(name) for name in ("ld-linux-x86-64.so.2", "libc.so.6"))
+    with sandbox.open_worker(WorkerSpec(product, libraries, LIMITS)) as worker:
+        for folder in ("/work", "/tmp"):
+            assert "got it" not in attempt(worker, "runs_by_loader", f"{libraries[0]}:{folder}/copy")
+        assert attempt(worker, "ran", "here") == "got it: here\n"
+    assert outside(product, "runs_by_loader", f"{libraries[0]}:{tmp_path}/copy") == "got it: by the loader\n"
 
 
 def test_no_trace_fills_the_disk(
