@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 from measured import Confirmations, FalseFails, Replays, fingerprint
-from noise import NoisyBench, begin, each, load
+from noise import NoisyBench, begin, each, load, told
 
 from refactorbench.admission.recording import build_state_a, variants
 from refactorbench.agents.collect import collect
@@ -249,4 +249,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 from measured import Flaky, Rate
-from noise import begin, each
+from noise import begin, each, told
 
 from refactorbench.behaviour import rerun
 from refactorbench.behaviour.rerun import ROUND, Ruling
@@ -318,4 +318,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

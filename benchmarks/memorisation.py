@@ -16,6 +16,7 @@ from pathlib import Path
 
 from flaky import marks
 from measured import FalseAlarms
+from noise import told
 
 from refactorbench.behaviour.memorisation import DRAWN
 from refactorbench.catalog.load import load_task
@@ -63,4 +64,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

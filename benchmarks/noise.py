@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from refactorbench.errors import UsageError
+from refactorbench.errors import RefactorBenchError, UsageError
 from refactorbench.journal import Journal, Record
 from refactorbench.observe.model import Check, Observation
 from refactorbench.sandbox.protocol import Worker
@@ -113,3 +113,15 @@ def each(journal: Journal, prefix: str, count: int, measure: Callable[[int], dic
             journal.append(done)
         rows.append(done.data)
     return rows
+
+
+def told(main: Callable[[], int]) -> int:
+    """The exit status of `main`; what went wrong in a line. An interrupted measurement goes on with the same --out."""
+    try:
+        return main()
+    except RefactorBenchError as e:
+        print(e, file=sys.stderr)
+        return e.exit_status
+    except KeyboardInterrupt:
+        print("interrupted: what was measured is kept", file=sys.stderr)
+        return 130

@@ -12,7 +12,7 @@ import pytest
 from refactorbench.admission import coverage, recording
 from refactorbench.admission.coverage import Survey, bar, instrument, survey
 from refactorbench.admission.coverage_runner import branches_of, lines_of, merged
-from refactorbench.admission.recording import RecordSummary, put_coverage, unlike, variants
+from refactorbench.admission.recording import RecordSummary, record_coverage, unlike, variants
 from refactorbench.catalog.models import (
     Admission,
     Briefs,
@@ -29,7 +29,7 @@ from refactorbench.catalog.models import (
     Variant,
 )
 from refactorbench.catalog.recordings import load_recording, write_recording
-from refactorbench.errors import HarnessError, TaskError, ToolMissing
+from refactorbench.errors import HarnessError, TaskError, ToolMissing, UsageError
 from refactorbench.observe.model import Check, InputFile, Observation
 from refactorbench.progress import Progress
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
@@ -275,14 +275,21 @@ def test_a_branch_is_taken_by_the_check_that_goes_that_way(bench: Bench, everyth
 
 
 @real
-def test_measuring_again_rewrites_the_coverage_and_nothing_else(bench: Bench) -> None:
-    loaded = bench.loaded
+def test_measuring_again_rewrites_the_coverage_and_nothing_else(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     head = msgspec.structs.replace(MANIFEST, coverage={"x.c": 1.0})
     rows = [(CHECKS["program"], observed("exit", 10)), (CHECKS["argv0"], observed("exit", 0))]
-    before = write_recording(loaded.recording, head, rows)
-    built = instrument(loaded, bench.state_a, bench.sandbox, bench.root / "cache", bench.root / "work")
-    summary = put_coverage(loaded, before, rows, built, bench.sandbox, Progress(io.StringIO()))
-    after = load_recording(loaded).manifest
+    before = write_recording(bench.loaded.recording, head, rows)
+    monkeypatch.setattr(recording, "fetch_state_a", lambda *_: bench.state_a)
+
+    def measure(env: dict[str, str]) -> RecordSummary:
+        monkeypatch.setattr(recording, "load_task", lambda *_: bench.with_env(env))
+        return record_coverage(bench.root, "t", bench.root / "cache", Progress(io.StringIO()))
+
+    with pytest.raises(UsageError, match=r"--coverage-only: .*task\.toml has no coverage_env"):
+        measure({})
+    assert load_recording(bench.loaded).manifest == before
+    summary = measure(ENV)
+    after = load_recording(bench.loaded).manifest
     assert after == summary.manifest and after.coverage["total"] > 0.3 and 0 < after.branches["total"] < 1
     assert msgspec.structs.replace(after, coverage=before.coverage, branches={}) == before
     assert summary.unlike == ("argv0",)

@@ -170,3 +170,15 @@ def test_rows_are_measured_once_and_never_added_to_those_of_something_else(tmp_p
     assert calls == [0, 1, 2, 3, 4]
     with pytest.raises(UsageError, match=r"rows\.jsonl was measured with another product.*another --out"):
         noise.begin(tmp_path / "rows.jsonl", {"product": "b"})
+
+
+def test_what_goes_wrong_is_told_in_a_line_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+    def wrong() -> int:
+        raise UsageError("--out is in use")
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    assert (noise.told(wrong), capsys.readouterr().err) == (2, "--out is in use\n")
+    assert noise.told(interrupted) == 130 and "is kept" in capsys.readouterr().err
+    assert noise.told(lambda: 1) == 1
