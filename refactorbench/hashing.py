@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -14,18 +15,23 @@ def sha256_file(path: Path) -> str:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def walk(root: Path) -> Iterator[tuple[bytes, os.stat_result]]:
-    """Yield (path relative to root as bytes, lstat) of everything below `root`, sorted; links are not followed."""
+def walk(root: Path, moving: bool = False) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Yield (path relative to root as bytes, lstat) of everything below `root`, sorted; links are not followed.
+
+    With `moving` what vanishes while it is looked at is passed over.
+    """
+    passed_over = (FileNotFoundError, NotADirectoryError) if moving else ()
     top = os.fsencode(root)
     stack = [top]
     found: list[tuple[bytes, os.stat_result]] = []
     while stack:
-        with os.scandir(stack.pop()) as entries:
+        with contextlib.suppress(*passed_over), os.scandir(stack.pop()) as entries:
             for entry in entries:
-                info = entry.stat(follow_symlinks=False)
-                found.append((os.path.relpath(entry.path, top), info))
-                if stat.S_ISDIR(info.st_mode):
-                    stack.append(entry.path)
+                with contextlib.suppress(*passed_over):
+                    info = entry.stat(follow_symlinks=False)
+                    found.append((os.path.relpath(entry.path, top), info))
+                    if stat.S_ISDIR(info.st_mode):
+                        stack.append(entry.path)
     yield from sorted(found)
 
 

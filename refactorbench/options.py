@@ -9,7 +9,8 @@ QUICK_ONE_IN = 10  # with --quick one recorded check in so many is replayed
 
 
 class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was asked for. `agent`: solution | noop | command:... | submission. `submission` is the tree to grade."""
+    """What was asked for. `agent`: solution | noop | command:... | thin | aci | replay:FILE | submission. `model` and
+    `settings` are the agent's; `submission` is the tree to grade."""
 
     task: str
     agent: str
@@ -19,6 +20,8 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jobs: int = 1
     quick: bool = False
     seed: int = 1
+    model: str = ""
+    settings: dict[str, str] = {}
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -61,6 +61,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "submission"
 
     @property
+    def agent(self) -> Path:
+        """What an agent with a model keeps: its journal, checkpoints and scratch."""
+        return self.root / "agent"
+
+    @property
     def build(self) -> Path:
         return self.root / "build"
 

@@ -200,26 +200,35 @@ class Run:
         work = self.paths.root / "work"
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(self.p.state_a, work, symlinks=True)
-        agent = agent_named(self.options.agent)
+        agent = agent_named(self.options.agent, self.options.model, self.options.settings)
         log = self.paths.root / "agent.log"
         report = agent.migrate(
-            AgentContext(self.p.loaded, self.p.state_a, work, log, self.p.sandbox, self.progress.say)
-        )
+            AgentContext(
+                self.p.loaded, self.p.state_a, work, log, self.p.sandbox, self.progress.say, self.paths.agent,
+                lambda: Path(self.reference().product),
+            )
+        )  # fmt: skip
         removed = collect(work, self.paths.submission, exclude, may_be_empty=True)
         shutil.rmtree(work)
         return Submitted(agent.name, report.stop, report.note, tree_digest(self.paths.submission), removed)
+
+    def reference(self) -> BuildReport:
+        """State A's own build. HarnessError when there is none."""
+        self.progress.say("State A: built once, then kept for later runs")
+        reference = build_tree(
+            self.p.state_a, self.p.loaded.task.reference, loaded=self.p.loaded, sandbox=self.p.sandbox,
+            toolchain=self.p.reference_tools, cache=self.p.cache, workdir=self.paths.build / "reference",
+            role="reference",
+        )  # fmt: skip
+        if reference.status != "built":
+            raise HarnessError(f"State A doesn't build on this machine, so nothing can be judged: {reference.cause}")
+        return reference
 
     def build(self) -> Builds:
         """Build the reference (cached by content) and the submission, traced; by State A's recipe if that fails."""
         task = self.p.loaded.task
         make = partial(build_tree, loaded=self.p.loaded, sandbox=self.p.sandbox, cache=self.p.cache)
-        self.progress.say("State A: built once, then kept for later runs")
-        reference = make(
-            self.p.state_a, task.reference, toolchain=self.p.reference_tools, workdir=self.paths.build / "reference",
-            role="reference",
-        )  # fmt: skip
-        if reference.status != "built":
-            raise HarnessError(f"State A doesn't build on this machine, so nothing can be judged: {reference.cause}")
+        reference = self.reference()
         self.progress.say("building the submission, traced")
         target = make(
             self.paths.submission, task.target, toolchain=self.p.target_tools, workdir=self.paths.build / "target",

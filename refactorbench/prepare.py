@@ -115,7 +115,8 @@ def check_agent(loaded: LoadedTask, options: RunOptions, started: bool) -> None:
         if not started and not Path(options.submission).is_dir():
             raise UsageError(f"--submission {options.submission} is not a folder: name the root of the migrated tree")
         return
-    agent_named(options.agent)
+    if not started:
+        agent_named(options.agent, options.model, options.settings)
     if options.agent == "solution" and not (loaded.folder / "solution").is_dir():
         raise UsageError(f"task {loaded.task.id} ships no solution: use --agent noop or --submission DIR")
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
+from refactorbench.agents.model_agent import ModelAgent, ReplayAgent
 from refactorbench.agents.protocol import Agent, AgentContext, AgentReport
 from refactorbench.build.toolchain import find
 from refactorbench.errors import UsageError, did_you_mean
 from refactorbench.sandbox.protocol import Command, Limits, Mount
 
-KNOWN = ("solution", "noop", "command:...")
+KNOWN = ("solution", "noop", "command:...", "thin", "aci", "replay:FILE")
 
 
 def replace_tree(source: Path, work: Path) -> None:
@@ -86,8 +88,16 @@ class CommandAgent:
         return AgentReport(stop, f"the command ended with {done.ended} {done.code}")
 
 
-def agent_named(name: str) -> Agent:
-    """Return the agent that `--agent NAME` means; UsageError with a suggestion otherwise."""
+def agent_named(name: str, model: str = "", settings: Mapping[str, str] | None = None) -> Agent:
+    """Return the agent that `--agent NAME` means, with its `model` and `settings` where it has any; UsageError with a
+    suggestion otherwise. A model's credentials are checked, nothing is started."""
+    if name in ("thin", "aci"):
+        return ModelAgent(name, model, settings or {})
+    if name.startswith("replay:") and name != "replay:":
+        return ReplayAgent(Path(name.removeprefix("replay:")), settings or {})
+    if model or settings:
+        what = f"--model {model}" if model else "--set"
+        raise UsageError(f"{what} is for an agent with a model, and --agent {name} has none: leave it out, or use thin")
     if name == "noop":
         return Noop()
     if name == "solution":

@@ -13,7 +13,11 @@ from refactorbench.sandbox.protocol import Sandbox
 
 
 class AgentContext(msgspec.Struct, frozen=True):
-    """`state_a` is read-only; the agent's work tree is `work`, which starts as a copy of it."""
+    """`state_a` is read-only; the agent's work tree is `work`, which starts as a copy of it.
+
+    `folder` is the agent's own and is kept from start to start of one run; `reference` builds State A, or finds it
+    built, and returns the product's folder. Both are there for agents that work for hours.
+    """
 
     task: LoadedTask
     state_a: Path
@@ -21,10 +25,12 @@ class AgentContext(msgspec.Struct, frozen=True):
     log: Path
     sandbox: Sandbox
     say: Callable[[str], None]
+    folder: Path | None = None
+    reference: Callable[[], Path] | None = None
 
 
 class AgentReport(msgspec.Struct, frozen=True):
-    """`stop`: why the agent ended, from a closed list: done | time | error."""
+    """`stop`: why the agent ended, from a closed list: done | time | error, and for models those of agents/loop.py."""
 
     stop: str
     note: str

@@ -44,7 +44,24 @@ def run_options(f: F) -> F:
             click.option("--task", help="Task id, e.g. bzip2-rust (see `task list`)."),
             click.option(
                 "--agent",
-                help="Who migrates: solution, noop, command:SHELL-COMMAND [default: the solution, else noop].",
+                help="Who migrates: solution, noop, command:SHELL-COMMAND, thin or aci (with --model), replay:JOURNAL "
+                "[default: the solution, else noop].",
+                callback=absolute,
+            ),
+            click.option(
+                "--model",
+                callback=absolute,
+                help="anthropic/NAME, openai/NAME, chat/NAME@BASE_URL or scripted/FILE, for --agent thin|aci "
+                "[default: no model is used].",
+            ),
+            click.option(
+                "--set",
+                "settings",
+                multiple=True,
+                metavar="KEY=VALUE",
+                callback=pairs,
+                help="A switch or limit of the agent, e.g. turns=200, cost=5, window=30; may be repeated "
+                "[default: the published values, the task's hours].",
             ),
             click.option(
                 "--submission", type=click.Path(path_type=Path), help="Grade this tree instead of running an agent."
@@ -77,6 +94,26 @@ def stage_list(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     return tuple(s for s in STAGES if s in named)
 
 
+def absolute(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A run is resumed from anywhere, so files in the names of agents and models are named in full."""
+    for prefix in ("replay:", "scripted/"):
+        if value and value.startswith(prefix) and value != prefix:
+            return prefix + str(Path(value.removeprefix(prefix)).resolve())
+    return value
+
+
+def pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for word in value:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"'{word}' sets nothing: write KEY=VALUE")
+        if key in found:
+            raise click.BadParameter(f"{key} is set twice: keep one of them")
+        found[key] = text
+    return found
+
+
 def default_agent(folder: Path) -> str:
     return "solution" if (folder / "solution").is_dir() else "noop"
 
@@ -87,8 +124,8 @@ def resumed(given: dict[str, Any], stages: tuple[str, ...] | None) -> tuple[RunO
     if not paths.options.is_file():
         raise UsageError(f"--resume {given['resume']} is no run directory: name what `run --out` wrote")
     stored = read_json(paths.options, RunOptions)
-    keys = ("task", "agent", "panel", "seed", "quick")
-    named = {key: given[key] for key in keys if given[key] is not None and given[key] is not False}
+    keys = ("task", "agent", "model", "settings", "panel", "seed", "quick")
+    named = {key: given[key] for key in keys if given[key] is not None and given[key] is not False and given[key] != {}}
     named |= {"submission": str(given["submission"].resolve())} if given["submission"] else {}
     named |= {"stages": stages} if stages is not None else {}
     for key, value in named.items():
@@ -123,8 +160,10 @@ def choose_options(root: Path, given: dict[str, Any], stages: tuple[str, ...] | 
         jobs=given["jobs"] or len(os.sched_getaffinity(0)),
         quick=given["quick"],
         seed=1 if given["seed"] is None else given["seed"],
+        model=given["model"] or "",
+        settings=given["settings"],
     )
-    short = "command" if agent.startswith("command:") else agent
+    short = agent.partition(":")[0]
     out = given["out"] or Path("runs") / f"{task}-{short}-{time.strftime('%Y%m%d-%H%M%S')}"
     if (out / "options.json").exists():
         raise UsageError(f"--out {out} holds a run already: give --resume {out} to go on, or another --out")

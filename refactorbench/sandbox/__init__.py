@@ -1,7 +1,7 @@
 """Where untrusted code runs: one protocol, bubblewrap namespaces, and a scripted implementation for tests."""
 
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
-from refactorbench.sandbox.protocol import Command, Completed, Limits, Mount, Sandbox, Worker, WorkerSpec
+from refactorbench.sandbox.protocol import Command, Completed, Limits, Mount, Sandbox, Session, Worker, WorkerSpec
 from refactorbench.sandbox.scripted import ScriptedSandbox, ScriptedWorker
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Sandbox",
     "ScriptedSandbox",
     "ScriptedWorker",
+    "Session",
     "Worker",
     "WorkerSpec",
 ]

@@ -21,7 +21,8 @@ from refactorbench.sandbox.limits import MIB, CgroupScope, WatchedScope, mechani
 from refactorbench.sandbox.need import need
 from refactorbench.sandbox.ownership import NOBODY, disk_used, given_to_nobody
 from refactorbench.sandbox.process import SandboxProcess
-from refactorbench.sandbox.protocol import Command, Completed, Limits, Worker, WorkerSpec
+from refactorbench.sandbox.protocol import Command, Completed, Limits, Session, Worker, WorkerSpec
+from refactorbench.sandbox.session import BubblewrapSession
 from refactorbench.sandbox.trace import strace_words, strip_command
 from refactorbench.sandbox.worker import BubblewrapWorker
 
@@ -86,7 +87,7 @@ class BubblewrapSandbox:
             strip_command(command.trace, LAUNCH)
         return result
 
-    def _words(self, command: Command, scope: CgroupScope | WatchedScope) -> list[str]:
+    def words(self, command: Command, scope: CgroupScope | WatchedScope) -> list[str]:
         limit = command.limits
         words = [*self.enter(scope, command.trace), "--cap-add", "ALL"]
         for folder, more in (("/tmp", []), ("/dev/shm", _dev())):
@@ -112,7 +113,7 @@ class BubblewrapSandbox:
         start, before, limit = time.monotonic(), disk_used(writable), ""
         try:
             with command.log.open("wb") as log:
-                process = SandboxProcess(self._words(command, scope), scope, subprocess.DEVNULL, log, log)
+                process = SandboxProcess(self.words(command, scope), scope, subprocess.DEVNULL, log, log)
         except BaseException:
             scope.close()
             raise
@@ -126,6 +127,10 @@ class BubblewrapSandbox:
             report = process.end()
         wall = time.monotonic() - start
         return _completed(command, process.popen.returncode, limit, report, used.oom, wall)
+
+    def open_session(self, command: Command) -> Session:
+        """Start a program that stays. HarnessError when it does not start."""
+        return BubblewrapSession(self, command)
 
     def open_worker(self, spec: WorkerSpec) -> Worker:
         """Start a worker over `spec.product`. HarnessError when it does not start."""

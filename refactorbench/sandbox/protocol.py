@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from signal import Signals
 from types import TracebackType
 from typing import Protocol
 
@@ -85,6 +86,33 @@ class Worker(Protocol):
     ) -> None: ...
 
 
+class Session(Protocol):
+    """A program that stays, reached through pipes; its processes and what they use can be seen from the host."""
+
+    @property
+    def init(self) -> int:
+        """Host pid of the sandbox's first process."""
+        ...
+
+    def send(self, data: bytes) -> None: ...
+
+    def read(self, seconds: float) -> bytes | None:
+        """What the program printed; None when nothing came in time, b"" when it has ended."""
+        ...
+
+    def processes(self) -> dict[int, tuple[int, int]]:
+        """Host pid -> (parent, start time in ticks) of everything inside."""
+        ...
+
+    def signal(self, pid: int, number: Signals) -> None: ...
+
+    def over(self) -> str:
+        """Name of the limit (memory, disk) that all that runs inside has passed together, "" for none."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Sandbox(Protocol):
     name: str
 
@@ -95,3 +123,7 @@ class Sandbox(Protocol):
     def run(self, command: Command) -> Completed: ...
 
     def open_worker(self, spec: WorkerSpec) -> Worker: ...
+
+    def open_session(self, command: Command) -> Session:
+        """Start `command` as a program that stays; its wall limit is the caller's to keep."""
+        ...

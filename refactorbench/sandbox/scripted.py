@@ -7,7 +7,7 @@ from types import TracebackType
 
 from refactorbench.errors import HarnessError
 from refactorbench.observe.model import Check, Observation
-from refactorbench.sandbox.protocol import Command, Completed, WorkerSpec
+from refactorbench.sandbox.protocol import Command, Completed, Session, WorkerSpec
 
 
 def _no_command(command: Command) -> Completed:
@@ -67,3 +67,6 @@ class ScriptedSandbox:
         worker = ScriptedWorker(self, spec)
         self.workers.append(worker)
         return worker
+
+    def open_session(self, command: Command) -> Session:
+        raise HarnessError("the scripted sandbox holds no program that stays: use the real one")

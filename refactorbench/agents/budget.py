@@ -1,0 +1,84 @@
+"""What an agent may use: nested limits, each with its owner, and a clock that a restart doesn't set back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from refactorbench.agents.records import Clock, Entry, Replied
+
+What = Literal["wall", "active", "tokens", "cost", "turns"]
+UNITS: dict[What, str] = {
+    "wall": "s of wall time", "active": "s of active time", "tokens": "tokens", "cost": "US dollars", "turns": "turns"
+}  # fmt: skip
+Reason = Literal["time", "tokens", "cost", "turns"]
+REASONS: dict[What, Reason] = {"wall": "time", "active": "time", "tokens": "tokens", "cost": "cost", "turns": "turns"}
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """`owner` set it, for example "task" or "run". `reserve` is left unused, for what the owner does after."""
+
+    owner: str
+    what: What
+    most: float
+    reserve: float = 0.0
+
+    def __str__(self) -> str:
+        return f"the {self.owner}'s limit of {self.most:g} {UNITS[self.what]}"
+
+
+class Used(msgspec.Struct, frozen=True):
+    wall: float = 0.0
+    active: float = 0.0
+    tokens: float = 0.0
+    cost: float = 0.0
+    turns: float = 0.0
+
+
+class Timer:
+    """Goes on from `before`; `waited` is told of time that was the provider's. `now` is a monotonic clock."""
+
+    def __init__(self, before: Clock = Clock(), now: Callable[[], float] = time.monotonic) -> None:  # noqa: B008
+        self._before, self.now, self._start, self._waited = before, now, now(), 0.0
+
+    def waited(self, seconds: float) -> None:
+        self._waited += seconds
+
+    def clock(self) -> Clock:
+        return Clock(
+            round(self._before.wall_s + self.now() - self._start, 3), round(self._before.waited_s + self._waited, 3)
+        )
+
+
+def used(entries: Iterable[Entry], clock: Clock) -> Used:
+    """What a run has used so far, by its journal and its clock. Attempts that were thrown away count too."""
+    replies = [e for e in entries if isinstance(e, Replied)]
+    tokens = sum(e.turn.usage.total + e.turn.discarded.total for e in replies)
+    return Used(clock.wall_s, clock.active_s, tokens, sum(e.cost for e in replies), len(replies))
+
+
+class Budget:
+    def __init__(self, limits: Iterable[Limit]) -> None:
+        self.limits = tuple(limits)
+
+    def reached(self, u: Used) -> Limit | None:
+        """The first limit that is used up but for its reserve."""
+        return next((m for m in self.limits if getattr(u, m.what) >= m.most - m.reserve), None)
+
+    def seconds_left(self, u: Used) -> float:
+        """Until the nearest limit on time, at least 0."""
+        left = [m.most - m.reserve - getattr(u, m.what) for m in self.limits if m.what in ("wall", "active")]
+        return max(0.0, min(left, default=float("inf")))
+
+    def sentence(self, u: Used) -> str:
+        """What is left, for the agent."""
+        parts = []
+        for m in self.limits:
+            left = max(0.0, m.most - m.reserve - getattr(u, m.what))
+            amount = f"{left / 3600:.2f} of {m.most / 3600:g} hours" if m.what in ("wall", "active") else f"{left:g} of"
+            kind = {"wall": "wall time", "active": "working time"}.get(m.what) or f"{m.most:g} {UNITS[m.what]}"
+            parts.append(f"{amount} {kind} left ({m.owner})")
+        return "; ".join(parts) or "no limit is set"

@@ -1,0 +1,120 @@
+"""The loop that all scaffolds share. What comes next is a function of the journal, so a run that was killed goes on as
+if nothing had happened: an action that has no record is done again, from the checkpoint before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from refactorbench.agents.act import Act
+from refactorbench.agents.budget import REASONS, Budget, Timer, Used, used
+from refactorbench.agents.checkpoint import Checkpoints
+from refactorbench.agents.conversation import Do, End, Say, Texts, conversation, fold, next_step
+from refactorbench.agents.records import AgentJournal, Answered, Replied, Stopped, Told
+from refactorbench.agents.shell import ShellState
+from refactorbench.llm.protocol import ChatModel, ContextOverflow, ProviderError, ToolSpec, ToolUse, Turn, Usage
+
+REASON = ("done", "time", "tokens", "cost", "turns", "context", "idle", "format")
+"""Why a loop stops. done: the agent said so. time, tokens, cost, turns: a limit. context: nothing is left to fold.
+idle: reminders without an action between. format: replies that could not be understood. Anything else is an error."""
+
+
+class Scaffold(Protocol):
+    """What an agent sees and may do. `keep_last` observations stay whole (0: all). When `fold_at` tokens were read in a
+    turn (0: when the context is full) older ones are folded; where nothing `folds`, a full context ends the run."""
+
+    name: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    texts: Texts
+    keep_last: int
+    fold_at: int
+    folds: bool
+    max_tokens: int
+
+    def calls(self, turn: Turn) -> tuple[ToolUse, ...]:
+        """The actions of a reply; Malformed when it should hold one and doesn't."""
+        ...
+
+    def act(self, call: ToolUse, limit_s: float) -> Act:
+        """Do one action within `limit_s` seconds. What can't be done is an answer too."""
+        ...
+
+    def shell_state(self) -> ShellState: ...
+
+    def interface(self) -> Mapping[str, str | int]:
+        """What the scaffold must know again after a restart."""
+        ...
+
+
+class Loop:
+    def __init__(
+        self, scaffold: Scaffold, model: ChatModel, journal: AgentJournal, checkpoints: Checkpoints, budget: Budget,
+        timer: Timer, price: Callable[[Usage], float], say: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.s, self.model, self.journal, self.checkpoints = scaffold, model, journal, checkpoints
+        self.budget, self.timer, self.price, self.say = budget, timer, price, say
+
+    def run(self) -> Stopped:
+        """Go on until there is a reason to stop. Raises ProviderError, HarnessError: resume goes on from here."""
+        while True:
+            step = next_step(self.journal.entries, self.s.calls, self.s.texts)
+            if isinstance(step, End):
+                return self.stop(step.reason, step.note)
+            limit = self.budget.reached(self.used())
+            if limit is not None:
+                return self.stop(REASONS[limit.what], f"{limit} is reached")
+            if isinstance(step, Say):
+                self.journal.append(Told(step.text, step.why, self.timer.clock()))
+            elif isinstance(step, Do):
+                self.do(step.call)
+            elif not self.ask():
+                return self.stop("context", "the context is full and nothing is left to fold")
+
+    def used(self) -> Used:
+        return used(self.journal.entries, self.timer.clock())
+
+    def ask(self) -> bool:
+        """Get one reply. False when the conversation doesn't fit and can't be made to."""
+        deadline = self.timer.now() + self.budget.seconds_left(self.used())
+        try:
+            turn = self.model.turn(
+                self.s.system, conversation(self.journal.entries, self.s.keep_last), self.s.tools,
+                max_tokens=self.s.max_tokens, deadline=None if deadline == float("inf") else deadline,
+                on_wait=self.timer.waited,
+            )  # fmt: skip
+        except ContextOverflow:
+            return self.fold()
+        except ProviderError as e:
+            if e.kind != "deadline":
+                raise
+            return True  # whose deadline it was is told by the budget
+        cost = self.price(turn.usage + turn.discarded)
+        self.journal.append(Replied(turn, self.timer.clock(), cost))
+        self.say(f"turn {int(self.used().turns)}: {', '.join(c.name for c in turn.tool_uses) or turn.stop}")
+        if turn.stop == "context_full" or 0 < self.s.fold_at < turn.usage.prompt:
+            return self.fold() or turn.stop != "context_full"
+        return True
+
+    def fold(self) -> bool:
+        folded = fold(self.journal.entries) if self.s.folds else None
+        if folded is not None:
+            self.journal.append(folded)
+        return folded is not None
+
+    def do(self, call: ToolUse) -> None:
+        """One action, then a checkpoint, then the record that names it."""
+        act = self.s.act(call, self.budget.seconds_left(self.used()))
+        checkpoint = self.checkpoints.take()
+        self.journal.append(
+            Answered(
+                call, act.text, act.outcome, self.timer.clock(), checkpoint, self.s.shell_state(), act.is_error,
+                act.images, act.change, dict(self.s.interface()),
+            )
+        )  # fmt: skip
+        self.checkpoints.keep(checkpoint)
+
+    def stop(self, reason: str, note: str) -> Stopped:
+        stopped = Stopped(reason, note, self.timer.clock())
+        self.journal.append(stopped)
+        return stopped

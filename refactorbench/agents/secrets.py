@@ -1,0 +1,43 @@
+"""Secrets of the harness's own environment never reach a file: their values are replaced on every write.
+
+Only values that are really set here are looked for. What merely looks like a key may be a test's data, and a journal
+from which a run goes on must hold it as it was; exports for others mask that too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+NAMES = re.compile(r"(?i)(?:key|token|secret|password|passwd|credential|auth)")
+SHORTEST = 8
+LOOKS_LIKE = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|xox[abprs]-[A-Za-z0-9-]{10,})\b"
+    r"|(?i:\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*)"
+)
+
+
+def values(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Value -> name of what is secret in an environment, longest first."""
+    found = {v: n for n, v in environ.items() if NAMES.search(n) and len(v) >= SHORTEST and not v.startswith("/")}
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
+def scrubber(environ: Mapping[str, str] = os.environ) -> Callable[[bytes], bytes]:
+    """A function that replaces secret values in lines of JSON."""
+    spelled = {msgspec.json.encode(v)[1:-1]: f"[secret {n}]".encode() for v, n in values(environ).items()}
+
+    def scrub(line: bytes) -> bytes:
+        for value, mark in spelled.items():
+            line = line.replace(value, mark)
+        return line
+
+    return scrub
+
+
+def masked(text: str) -> str:
+    """Text for others: what looks like a key is masked as well."""
+    return LOOKS_LIKE.sub("[looks like a secret]", text)

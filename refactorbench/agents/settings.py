@@ -1,0 +1,60 @@
+"""What can be set for an agent by name: every switch of its scaffold, its limits, and the model's effort."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from refactorbench.agents.budget import Limit
+from refactorbench.errors import UsageError, did_you_mean
+
+T = TypeVar("T", bound=msgspec.Struct)
+OFF = {"off": "false", "no": "false", "on": "true", "yes": "true"}
+
+
+class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Limits of one attempt beside the task's own hours; 0: none. `wall_hours` counts waiting for a provider too, and
+    `reserve_s` of it are left to whoever set it. `effort` is passed to the model as it is."""
+
+    hours: float = 0.0
+    wall_hours: float = 0.0
+    reserve_s: float = 0.0
+    turns: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    effort: str = ""
+
+    def limits(self, task_hours: float) -> tuple[Limit, ...]:
+        """Nested: what the run was given, within what the task gives."""
+        found = [Limit("task", "active", task_hours * 3600)]
+        if self.hours:
+            found.append(Limit("run", "active", self.hours * 3600))
+        if self.wall_hours:
+            found.append(Limit("run", "wall", self.wall_hours * 3600, self.reserve_s))
+        for what in ("turns", "tokens", "cost"):
+            if getattr(self, what):
+                found.append(Limit("run", what, getattr(self, what)))
+        return tuple(found)
+
+
+def read(settings: Mapping[str, str], switches: type[T]) -> tuple[T, Bounds]:
+    """Two closed sets of keys from one table. UsageError names the key that is none, or the value that doesn't fit."""
+    kinds: dict[str, type[msgspec.Struct]] = dict.fromkeys(Bounds.__struct_fields__, Bounds)
+    kinds |= dict.fromkeys(switches.__struct_fields__, switches)
+    parts: dict[type[msgspec.Struct], dict[str, Any]] = {switches: {}, Bounds: {}}
+    for key, value in settings.items():
+        if key not in kinds:
+            known = ", ".join(sorted(kinds))
+            raise UsageError(f"--set {key} is unknown{did_you_mean(key, kinds)}: nothing is started; keys are {known}")
+        parts[kinds[key]][key] = OFF.get(value.lower(), value)
+        _convert({key: parts[kinds[key]][key]}, kinds[key], f"--set {key}={value}")
+    return _convert(parts[switches], switches, "--set"), _convert(parts[Bounds], Bounds, "--set")
+
+
+def _convert(given: dict[str, Any], kind: type[T], said: str) -> T:
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as e:
+        raise UsageError(f"{said} doesn't fit: {e}; nothing is started; correct the value") from e

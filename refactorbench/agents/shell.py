@@ -1,0 +1,252 @@
+"""The agent's bash: one shell that stays, in a closed sandbox. Directory, environment, functions and background jobs
+are kept from command to command; a command that hangs is ended without the shell.
+
+A command's output goes to a file of its own below /build/output, so that background jobs may go on writing to it and
+what is cut can be read there. After each command the shell writes what another one needs to go on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGINT, SIGKILL
+from typing import Literal
+
+import msgspec
+
+from refactorbench.agents.confined import Box, Place, Refused
+from refactorbench.errors import HarnessError
+from refactorbench.sandbox.protocol import Command, Session
+
+OUTPUT, SESSION = "/build/output", "/build/session"
+HERE = Path(__file__).parent
+LARGEST_OUTPUT = 64 << 20  # bytes of one command's output; more ends it
+LARGEST_STATE = 1 << 20
+KEPT_OUTPUTS = 200
+START_S, INTERRUPT_S, SETTLE_S = 30.0, 10.0, 0.05
+TTY_NOISE = "tcsetattr: Inappropriate ioctl for device"  # what bash says of a child that we ended
+
+Ended = Literal["exit", "time", "memory", "disk", "output", "shell", "sandbox"]
+
+
+class ShellState(msgspec.Struct, frozen=True):
+    """What a shell needs to go on where another one stood. `background` are command lines that were running."""
+
+    script: str = ""
+    cwd: str = ""
+    calls: int = 0
+    background: tuple[str, ...] = ()
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """One command. `status` as bash has it; `ended` other than "exit" says which limit ended it, or that it took the
+    shell ("shell": it called exit or exec) or all of the sandbox with it."""
+
+    status: int
+    ended: Ended
+    output: str
+    path: str  # inside path of the whole output
+
+
+class Shell:
+    """`open_session` starts the sandbox; `folder` is mounted at /build/session and holds what the host tells the shell;
+    `outputs` is mounted writable at /build/output; `cut` characters of an output are shown."""
+
+    def __init__(
+        self, open_session: Callable[[], Session], folder: Path, outputs: Path, state: ShellState, cut: int = 30_000
+    ) -> None:
+        self._open_session, self._folder, self.cut = open_session, folder, cut
+        self._outputs = Box((Place(OUTPUT, outputs, False),))
+        self._outputs_host = outputs
+        self.state = state
+        self._buffer = b""
+        prepare(folder)
+        self._session = open_session()
+        self._outer = self._inner = 0
+        self._set_up()
+
+    def run(self, command: str, limit_s: float) -> Ran:
+        """Run one command to its end or for `limit_s` seconds. Refused for one that bash can't be given."""
+        if "\0" in command:
+            raise Refused("The command holds a NUL character, which bash can't read. Write it without.")
+        number = self.state.calls + 1
+        path = f"{OUTPUT}/{number}.txt"
+        (self._folder / "call").write_text(command, errors="surrogateescape")
+        before = set(self._session.processes())
+        self._send(f'eval "$(<{SESSION}/call)" </dev/null >|{path} 2>&1 9>&-\n__rb_done {number} $?\n')
+        status, ended = self._wait(number, time.monotonic() + limit_s, before)
+        if ended in ("shell", "sandbox"):
+            self._renew(ended)
+        self._keep_state(number, ended)
+        return Ran(status, ended, self._shown(path, number, ended not in ("exit", "shell")), path)
+
+    def _send(self, text: str) -> None:
+        with contextlib.suppress(HarnessError):  # a sandbox that is gone shows at the next read
+            self._session.send(text.encode())
+
+    def _wait(self, number: int, deadline: float, before: set[int]) -> tuple[int, Ended]:
+        """Return (status, how it ended). Past a limit, interrupt until the shell answers, or is replaced."""
+        why: Ended = "exit"
+        interrupts, pause = 0, 0.01
+        while True:
+            word = self._word(pause)
+            pause = 0.1 if why != "exit" else min(pause * 1.5, 0.2)
+            if word is not None:
+                kind, *numbers = word.split()
+                if kind == "gone":
+                    return 137, "sandbox"
+                if kind == "ended":
+                    return int(numbers[0]), "shell" if why == "exit" else why
+                if kind == "done" and int(numbers[0]) == number:
+                    return int(numbers[1]), why
+                continue
+            if why == "exit":
+                why = self._over(number, deadline)
+            if why != "exit":
+                self._interrupt(interrupts, before)
+                interrupts += 1
+
+    def _over(self, number: int, deadline: float) -> Ended:
+        if time.monotonic() >= deadline:
+            return "time"
+        with contextlib.suppress(OSError):
+            if (self._outputs_host / f"{number}.txt").lstat().st_size > LARGEST_OUTPUT:
+                return "output"
+        over = self._session.over()
+        return "memory" if over == "memory" else "disk" if over == "disk" else "exit"
+
+    def _interrupt(self, times: int, before: set[int]) -> None:
+        """End what the command started, by SIGINT, then SIGKILL, at last the shell; jobs from before it go on."""
+        processes = self._session.processes()
+        children: dict[int, list[int]] = {}
+        for pid, (parent, _) in processes.items():
+            children.setdefault(parent, []).append(pid)
+        todo = [pid for pid in children.get(self._inner, []) if pid not in before]
+        while todo:
+            pid = todo.pop()
+            todo += children.get(pid, [])
+            self._session.signal(pid, SIGINT if times == 0 else SIGKILL)
+        self._session.signal(self._inner, SIGINT if times * 0.1 < INTERRUPT_S else SIGKILL)
+
+    def _word(self, seconds: float) -> str | None:
+        """The next line that the shell or its keeper said; "gone" when the sandbox has ended, None after `seconds`."""
+        while b"\n" not in self._buffer:
+            piece = self._session.read(seconds)
+            if piece is None:
+                return None
+            if not piece:
+                return "gone"
+            self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode(errors="replace")
+
+    def _set_up(self) -> None:
+        """Bring a new shell to where the last one stood, and learn its process id."""
+        (self._folder / "state").write_text(self.state.script, errors="surrogateescape")
+        self._send(f". {SESSION}/init\n")
+        deadline = time.monotonic() + START_S
+        while (word := self._word(1.0)) != "ready":
+            if word == "gone" or time.monotonic() > deadline:
+                raise HarnessError("the agent's shell did not start: see agent.log in the run directory, then resume")
+        processes = self._session.processes()
+        below = [(started, pid) for pid, (parent, started) in processes.items() if parent == self._session.init]
+        self._outer = min(below)[1] if below else 0
+        self._inner = next((pid for pid, (parent, _) in processes.items() if parent == self._outer), 0)
+
+    def _renew(self, ended: Ended) -> None:
+        self._buffer = b""
+        if ended == "sandbox":
+            self._session.close()
+            self._session = self._open_session()
+        self._set_up()
+
+    def _keep_state(self, number: int, ended: Ended) -> None:
+        script, cwd = self.state.script, self.state.cwd
+        if ended not in ("shell", "sandbox"):
+            with contextlib.suppress(Refused, OSError):
+                raw = self._outputs.read(f"{OUTPUT}/.state.new")
+                if len(raw) <= LARGEST_STATE:
+                    script = raw.decode(errors="surrogateescape").encode(errors="replace").decode()
+        with contextlib.suppress(OSError):
+            cwd = os.readlink(f"/proc/{self._inner}/cwd")  # noqa: PTH115 - of a process
+        self.state = ShellState(script, cwd, number, self.background())
+
+    def background(self) -> tuple[str, ...]:
+        """Command lines of what runs beside the shell, seen twice so that what is just ending doesn't count."""
+        first = self._others()
+        if not first:
+            return ()
+        time.sleep(SETTLE_S)
+        second = self._others()
+        return tuple(sorted(text for pid, text in first.items() if pid in second))
+
+    def _others(self) -> dict[int, str]:
+        found = {}
+        for pid in set(self._session.processes()) - {self._session.init, self._outer, self._inner}:
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+                if words != [b""]:
+                    found[pid] = " ".join(w.decode(errors="replace") for w in words)[:200]
+        return found
+
+    def _shown(self, path: str, number: int, stopped: bool) -> str:
+        try:
+            fd = self._outputs.open(path)
+        except Refused:
+            return ""  # the redirection itself failed, or the command removed it
+        with os.fdopen(fd, "rb") as f:
+            raw = f.read(LARGEST_OUTPUT)
+        text = raw.decode(errors="replace")
+        shown = shorten(text, self.cut, path)
+        if shown == text and not self.state.background:
+            (self._outputs_host / f"{number}.txt").unlink(missing_ok=True)
+        (self._outputs_host / f"{number - KEPT_OUTPUTS}.txt").unlink(missing_ok=True)
+        if stopped:
+            return "".join(line for line in shown.splitlines(keepends=True) if TTY_NOISE not in line)
+        return shown
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def prepare(folder: Path) -> None:
+    """Lay out what the sandbox reads at /build/session."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(HERE / "shell.sh", folder / "shell")
+    init = (HERE / "shell_init.sh").read_text().replace("@STATE@.new", f"{OUTPUT}/.state.new")
+    (folder / "init").write_text(init.replace("@STATE@", f"{SESSION}/state"))
+    for name in ("call", "state"):
+        (folder / name).touch()
+
+
+def shorten(text: str, most: int, path: str) -> str:
+    """`text` whole if it has at most `most` characters; else its two ends, with a sentence that says what is left out
+    between them and how to see it."""
+    if len(text) <= most:
+        return text
+    head, tail = text[: most // 2], text[len(text) - most // 2 :]
+    head = head[: head.rfind("\n") + 1] or head
+    if text[len(text) - len(tail) - 1] != "\n":
+        tail = tail[tail.find("\n") + 1 :] or tail
+    first = head.count("\n") + 1
+    last = text.count("\n", 0, len(text) - len(tail))
+    left_out = len(text) - len(head) - len(tail)
+    if last < first:  # inside of one long line
+        return (
+            f"{head}\n[{left_out} of {len(text)} characters are left out here, all of line {first}. The whole output "
+            f"is in {path}; see it with: head -c {len(head) + 4000} {shlex.quote(path)} | tail -c 4000]\n{tail}"
+        )
+    return (
+        f"{head}[lines {first} to {last} ({left_out} of {len(text)} characters) are left out here. The whole output is "
+        f"in {path}; see them with: sed -n '{first},{min(last, first + 199)}p' {shlex.quote(path)}]\n{tail}"
+    )
+
+
+def session_command(command: Command) -> Command:
+    """The same sandbox with the shell's keeper as its program."""
+    return msgspec.structs.replace(command, argv=("/bin/bash", f"{SESSION}/shell"))

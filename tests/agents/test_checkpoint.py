@@ -1,0 +1,107 @@
+"""Files come back as they were: contents, links, modes, times; and what did not change costs nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from refactorbench.agents.checkpoint import Checkpoints
+from refactorbench.errors import HarnessError
+from refactorbench.hashing import tree_digest, walk
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    top = tmp_path / "tree"
+    (top / "a" / "b").mkdir(parents=True)
+    (top / "a" / "b" / "text").write_text("one")
+    (top / "a" / "run").write_text("#!/bin/sh")
+    (top / "a" / "run").chmod(0o750)
+    (top / "link").symlink_to("/nowhere")
+    os.link(top / "a" / "run", top / "again")
+    os.mkfifo(top / "pipe")
+    (top / os.fsdecode(b"\xff")).write_text("no text")
+    (top / "closed").mkdir(mode=0o500)
+    os.utime(top / "a" / "b", ns=(5, 1_000_000_007))
+    os.utime(top / "a" / "b" / "text", ns=(5, 999_999_999))
+    return top
+
+
+def facts(top: Path) -> list[tuple[bytes, int, int, int]]:
+    return [(rel, i.st_mode, i.st_mtime_ns, i.st_nlink) for rel, i in walk(top)]
+
+
+def test_everything_comes_back(tree: Path, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    before, digest = facts(tree), tree_digest(tree)
+    taken = checkpoints.take()
+    (tree / "a" / "b" / "text").write_text("two")
+    (tree / "new" / "deep").mkdir(parents=True)
+    (tree / "link").unlink()
+    (tree / "a" / "run").chmod(0o000)
+    checkpoints.restore(taken)
+    assert facts(tree) == before and tree_digest(tree) == digest
+    assert (tree / "again").samefile(tree / "a" / "run")
+    assert checkpoints.take() == taken
+
+
+def test_only_what_changed_is_read(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    stored: list[bytes] = []
+    real = Checkpoints._store
+    monkeypatch.setattr(Checkpoints, "_store", lambda self, full: stored.append(full) or real(self, full))
+    first = checkpoints.take()
+    assert len(stored) == 3  # one of the two names of `run`
+    stored.clear()
+    assert checkpoints.take() == first and stored == []
+    (tree / "a" / "b" / "text").write_text("six")  # as long as before, and its time is set back
+    os.utime(tree / "a" / "b" / "text", ns=(5, 999_999_999))
+    assert checkpoints.take() != first and [s.rpartition(b"/")[2] for s in stored] == [b"text"]
+
+
+def test_the_last_two_are_kept_and_nothing_else(tree: Path, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    taken = []
+    for n in range(5):
+        (tree / "count").write_text(f"{n}" * 100)
+        taken.append(checkpoints.take())
+        checkpoints.keep(taken[-1])
+    assert {p.name for p in (tmp_path / "kept" / "manifests").iterdir()} == set(taken[-2:])
+    assert len(list((tmp_path / "kept" / "contents").iterdir())) == 3 + 2
+    again = Checkpoints(tmp_path / "kept", {"tree": tree})
+    again.restore(taken[-2])
+    assert (tree / "count").read_text() == "3" * 100
+    with pytest.raises(HarnessError, match="damaged"):
+        again.restore(taken[0])
+
+
+def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(tree: Path, tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    taken = checkpoints.take()
+    manifest = tmp_path / "kept" / "manifests" / taken
+    manifest.write_bytes(manifest.read_bytes()[:-3])
+    with pytest.raises(HarnessError, match="damaged"):
+        checkpoints.restore(taken)
+
+
+def test_several_places_and_random_changes(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    places = {name: tmp_path / name for name in ("one", "two")}
+    for place in places.values():
+        place.mkdir()
+    checkpoints = Checkpoints(tmp_path / "kept", places)
+    for _ in range(30):
+        seen = {n: tree_digest(p) for n, p in places.items()}
+        taken = checkpoints.take()
+        checkpoints.keep(taken)
+        for _ in range(rng.randrange(5)):
+            place = rng.choice(list(places.values()))
+            folder = place / f"d{rng.randrange(3)}"
+            folder.mkdir(exist_ok=True)
+            (folder / f"f{rng.randrange(3)}").write_bytes(rng.randbytes(rng.randrange(50)))
+        if rng.random() < 0.5:
+            checkpoints.restore(taken)
+            assert {n: tree_digest(p) for n, p in places.items()} == seen
