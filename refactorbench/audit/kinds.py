@@ -31,6 +31,7 @@ SOURCE_KINDS = _kinds(
         "few-recorded-answers": "recorded answers of a few checks are stored in the tree",
         "copied-table": "a table of numbers equals one of State A's, as a faithful port may need",
         "state-a-left": "a file of State A that isn't source code lies unchanged in the tree",
+        "resembles-state-a": "functions of State A's show through the new code, as in a translation line by line",
         "opaque-data": "a large block of data looks encrypted or compressed and nothing opens it",
         "not-fully-read": "a declared bound on size, depth or count kept a part from being read",
         "link-out": "a link in the tree points out of it",

@@ -29,6 +29,7 @@ OPAQUE_BITS = 7.2
 FEWEST_FOREIGN = 30  # tokens in functions
 OTHER_SYSTEMS = frozenset({"PE", "COFF", "Mach-O"})  # can't be linked or run where a submission is graded
 MOST_PER_KIND = 40  # findings shown; the rest is counted
+MOST_CODE = 1 << 20  # bytes of a file that is held against State A's functions
 _ARCHIVE_STEPS = frozenset({"at", "gzip", "zlib", "bz2", "xz", "lzma", "zstd", "zip", "tar", "pack"})
 _CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
 
@@ -84,6 +85,7 @@ class _Look:
                 )
         self._answers()
         self._migrated()
+        self._resembles()
 
     def _say(self, kind: str, anchor: BytesAnchor | TextAnchor | StatAnchor, why: str) -> None:
         self.hits.append(Hit(kind, anchor, why))
@@ -143,6 +145,18 @@ class _Look:
         if not_migrated(figures):
             why = f"{figures[0]} files define target code; {figures[1]} of {figures[2]} old sources remain"
             self._say("not-migrated", StatAnchor("not-migrated", figures), why)
+
+    def _resembles(self) -> None:
+        """All that defines code of the target, held against State A's functions."""
+        texts = ((p, (self.root / p).read_bytes()) for p, info in regular_files(self.root) if info.st_size <= MOST_CODE)
+        stack = self.known.task.to_stack
+        code = {p: text for p, text in texts if content.is_text(text) and languages.defines(stack, text)}
+        if found := self.known.resemblance.find(code.items()):
+            lines = code[found.path].decode("utf-8", "replace").split("\n")
+            at = next(i for i, line in enumerate(lines) if line.strip())
+            names = ", ".join(found.functions[:4]) + (" ..." if len(found.functions) > 4 else "")
+            why = f"{len(found.functions)} functions of State A's show through, most of them in {found.path}: {names}"
+            self._say("resembles-state-a", TextAnchor(found.path, at + 1, lines[at][:120]), why)
 
     def report(self) -> EyeReport:
         findings: list[Finding] = []

@@ -7,10 +7,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 from refactorbench.audit.witnesses import answers, content, decode, languages
 from refactorbench.audit.witnesses.fingerprints import Fingerprints
+from refactorbench.audit.witnesses.resemblance import Resemblance
 from refactorbench.catalog.models import Task
 from refactorbench.hashing import walk
 
@@ -58,6 +60,11 @@ class StateA:
             if self.index.answers:
                 self._forget(data, text)
         self.fingerprints = Fingerprints(functions, spared)
+        self._functions = functions
+
+    @cached_property
+    def resemblance(self) -> Resemblance:
+        return Resemblance(self._functions)
 
     def _forget(self, data: bytes, text: bool) -> None:
         """What State A's own tree says, in messages or in packed samples, is nobody's recorded answer."""
