@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from refactorbench.llm.protocol import ProviderError, Text, Thinking, ToolUse, Turn
+from refactorbench.llm.protocol import Message, ProviderError, Text, Thinking, ToolUse, Turn
 from refactorbench.llm.retry import ManualClock
 
 from .dialects import ASK, SYSTEM, TEXT, THOUGHT, TOOLS, Dialect
 from .server import Reply, Server, stream
+
+BIG = (Message("user", (Text("word " * 8000),)),)
+"""A conversation that could be too long for a model."""
 
 
 class Outcome:
