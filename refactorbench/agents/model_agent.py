@@ -28,6 +28,7 @@ from refactorbench.agents.protocol import AgentContext, AgentReport
 from refactorbench.agents.records import AgentJournal, Answered, Clock, Entry, Replied, Started, Stopped, read_entries
 from refactorbench.agents.replay import Recorded
 from refactorbench.agents.secrets import scrubber
+from refactorbench.agents.shell import end_leftover
 from refactorbench.agents.thin import SYSTEM, Switches, Thin
 from refactorbench.build.toolchain import find
 from refactorbench.catalog.sources.checkout import checkout
@@ -48,7 +49,7 @@ class ModelAgent:
                 f"--agent {scaffold} needs --model: anthropic/NAME, openai/NAME, chat/NAME@BASE_URL or scripted/FILE; "
                 "a model is used only when it is named"
             )
-        self.name, self.model_name = scaffold, model
+        self.name, self.scaffold, self.model_name = f"{scaffold} {model}", scaffold, model
         self.switches: Switches | AciSwitches
         self.switches, self.bounds = named.read(settings, SCAFFOLDS[scaffold])
         check_credentials(model)
@@ -66,6 +67,7 @@ class ModelAgent:
         layout.make()
         journal = AgentJournal(layout.folder / "journal.jsonl", scrubber())
         try:
+            end_leftover(layout.session)
             checkpoints = Checkpoints(layout.folder / "checkpoints", layout.kept)
             if not journal.entries:
                 self._begin(context, layout, journal, checkpoints)
@@ -85,7 +87,7 @@ class ModelAgent:
         switches = msgspec.to_builtins(self.switches) | {k: v for k, v in msgspec.to_builtins(self.bounds).items() if v}
         journal.append(
             Started(
-                self.name, self.model_name, context.task.task.id, __version__, switches,
+                self.scaffold, self.model_name, context.task.task.id, __version__, switches,
                 self._system(), first_message(context), checkpoints.take(), round(time.time(), 3),
             )
         )  # fmt: skip
@@ -129,7 +131,7 @@ class ReplayAgent(ModelAgent):
             )
         first = entries[0]
         self._turns = tuple(e.turn for e in entries if isinstance(e, Replied) and e.turn.blocks)
-        self.name, self.model_name = first.scaffold, f"replay/{journal.name}"
+        self.name, self.scaffold, self.model_name = f"replay:{journal}", first.scaffold, f"replay {first.model}"
         told = {k: str(v) for k, v in first.switches.items()} | dict(settings)
         self.switches, self.bounds = named.read(told, SCAFFOLDS[first.scaffold])
         self._price = None

@@ -21,6 +21,7 @@ import msgspec
 
 from refactorbench.agents.confined import Box, Place, Refused
 from refactorbench.errors import HarnessError
+from refactorbench.sandbox.limits import tree
 from refactorbench.sandbox.protocol import Command, Session
 
 OUTPUT, SESSION = "/build/output", "/build/session"
@@ -66,9 +67,16 @@ class Shell:
         self.state = state
         self._buffer = b""
         prepare(folder)
-        self._session = open_session()
+        self._session = self._opened()
         self._outer = self._inner = 0
         self._set_up()
+
+    def _opened(self) -> Session:
+        """A new sandbox, noted so that a later start can make sure that it has ended."""
+        session = self._open_session()
+        started = session.processes().get(session.init, (0, 0))[1]
+        (self._folder / "process").write_text(f"{session.init} {started}")
+        return session
 
     def run(self, command: str, limit_s: float) -> Ran:
         """Run one command to its end or for `limit_s` seconds. Refused for one that bash can't be given."""
@@ -162,7 +170,7 @@ class Shell:
         self._buffer = b""
         if ended == "sandbox":
             self._session.close()
-            self._session = self._open_session()
+            self._session = self._opened()
         self._set_up()
 
     def _keep_state(self, number: int, ended: Ended) -> None:
@@ -212,6 +220,20 @@ class Shell:
 
     def close(self) -> None:
         self._session.close()
+
+
+def end_leftover(folder: Path) -> None:
+    """End the sandbox of a harness that was killed: it goes by itself, but may still be writing. HarnessError when it
+    stays."""
+    note = folder / "process"
+    pid, started = map(int, note.read_text().split()) if note.is_file() and note.read_text() else (0, 0)
+    deadline = time.monotonic() + INTERRUPT_S
+    while pid and dict(tree(pid)).get(pid, [""] * 20)[19] == str(started):
+        if time.monotonic() > deadline:
+            raise HarnessError(f"process {pid}, a sandbox of this run, does not end: end it and resume")
+        with contextlib.suppress(OSError):
+            os.kill(pid, SIGKILL)
+        time.sleep(0.01)
 
 
 def prepare(folder: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from refactorbench.agents.metrics import table
 from refactorbench.cli.shared import choose_options, emit, json_option, latest_run, put, run_options, stage_list
 from refactorbench.errors import BelowBar, HarnessError
 from refactorbench.options import RunOptions
@@ -14,6 +15,7 @@ from refactorbench.paths import cache_dir, find_root
 from refactorbench.pipeline import rescore, run_pipeline
 from refactorbench.progress import Progress
 from refactorbench.report import explain, funnel
+from refactorbench.report.agents import agents
 from refactorbench.result import RunResult
 
 min_score_option = click.option(
@@ -86,9 +88,14 @@ def score_command(root: Path | None, run: Path | None, min_score: float | None, 
 
 @click.command("report")
 @click.argument("places", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--agents", "by_agent", is_flag=True, help="How agents with a model used their interface, per scaffold.")
 @json_option
-def report_command(places: tuple[Path, ...], as_json: bool) -> None:
+def report_command(places: tuple[Path, ...], by_agent: bool, as_json: bool) -> None:
     """Print the stage-by-stage funnel over runs (PLACES: run directories or folders of them; default runs/)."""
+    if by_agent:
+        found = agents(places or (Path("runs"),))
+        emit(found, as_json, lambda: table(found))
+        return
     data = funnel.report(places or (Path("runs"),))
     emit(data, as_json, lambda: funnel.text(data))
 
