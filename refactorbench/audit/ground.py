@@ -113,8 +113,9 @@ def why_refused(finding: Finding, reporter: Eye, evidence: Evidence) -> str:
     return ""
 
 
-def read_inside(root: Path, path: str) -> bytes:
-    """The regular file `path` below `root`, no component of which is a link. Refused for anything else."""
+def read_inside(root: Path, path: str, start: int = 0) -> bytes:
+    """The regular file `path` below `root` from byte `start` on, no component of which is a link. Refused for anything
+    else."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or not pure.parts:
         raise Refused(f"{path!r} is no path inside the tree")
@@ -132,6 +133,7 @@ def read_inside(root: Path, path: str) -> bytes:
     with os.fdopen(file, "rb") as f:
         if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
             raise Refused(f"{path!r} is no regular file")
+        f.seek(start)
         return f.read(steps.MOST)
 
 
@@ -152,8 +154,9 @@ def open_text(root: Path, anchor: TextAnchor) -> None:
 def open_bytes(root: Path, anchor: BytesAnchor) -> bytes:
     """Do the decode steps again and return the decoded layer. Refused unless the piece has the digest."""
     try:
-        layer = steps.apply(anchor.decode, read_inside(root, anchor.path))
-    except steps.DecodeError as e:
+        start, decode = steps.start_of(anchor.decode)
+        layer = steps.apply(decode, read_inside(root, anchor.path, start))
+    except (steps.DecodeError, ValueError) as e:
         raise Refused(f"{anchor.path} doesn't decode as said: {e}") from e
     piece = layer[anchor.offset : anchor.offset + anchor.size] if anchor.offset >= 0 else b""
     if not piece or len(piece) != anchor.size or hashlib.sha256(piece).hexdigest() != anchor.sha256:
@@ -183,10 +186,9 @@ def _source(finding: Finding, evidence: Evidence) -> None:
     if not isinstance(anchor, BytesAnchor):
         raise Refused("a PROOF of the source witness needs an anchor in bytes or in figures")
     layer = open_bytes(evidence.submission, anchor)
-    if finding.kind == "recorded-answers":
+    stands = source.confirms(finding.kind, anchor, layer, evidence.known, evidence.reads)
+    if not stands and finding.kind in source.SUMS:
         stands = any((f.kind, f.anchor) == (finding.kind, anchor) for f in evidence.source_again.findings)
-    else:
-        stands = source.confirms(finding.kind, anchor, layer, evidence.known, evidence.reads)
     if not stands:
         raise Refused(f"what stands in {anchor.path} is not what {finding.kind} says")
 

@@ -18,6 +18,7 @@ PIECES_PER_ANSWER = 8
 FEWEST_VALUES = 6  # distinct bytes in a piece
 FEWEST_QUADS = 30  # distinct runs of four bytes in a piece, of 45: less is a pattern
 MOST_SHARED = 2  # answers that may hold the same piece
+FEWEST_TOLD = 2  # one piece stands in some table of an honest crate in twelve
 FEWEST_ANSWERS = 20  # distinct ones stored in a tree that prove a table of answers
 
 _MARK = re.compile(b"[" + b"".join(re.escape(bytes([b])) for b in range(1, 256, 4)) + b"]")

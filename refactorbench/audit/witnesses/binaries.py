@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 MOST_KEY = 16
-_MOST_KEYS = 64  # distinct keys tried per blob
+MOST_ROWS = 1 << 18
+MOST_KEYS = 64  # distinct keys tried per blob
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -24,18 +25,38 @@ class Code(msgspec.Struct, frozen=True):
     size: int
 
 
-def find(data: bytes) -> Code | None:
+class Tries:
+    """How many rows of headers are read in one blob: forged headers could each point at all of it. `left` < 0 when that
+    cut the search."""
+
+    def __init__(self) -> None:
+        self.left = MOST_ROWS
+        self.passed: set[int] = set()  # places in chains of members and sections that led to nothing
+
+    def row(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def step(self, here: int) -> bool:
+        """False where a chain has been already."""
+        known = here in self.passed
+        self.passed.add(here)
+        return not known and self.row()
+
+
+def find(data: bytes, tries: Tries | None = None) -> Code | None:
     """Return the first piece of executable code in `data` whose headers hold together, else None."""
+    tries = tries or Tries()
     for m in _MAGIC.finditer(data):
         for magic, (form, parse) in _PARSERS.items():
             if m[0].startswith(magic):
-                size = parse(data, m.start())
+                size = parse(data, m.start(), tries)
                 if size:
                     return Code(form, m.start(), size)
     return None
 
 
-def _elf(data: bytes, at: int) -> int:
+def _elf(data: bytes | memoryview, at: int, tries: Tries) -> int:
     """Size of an ELF file that holds executable code, else 0."""
     head = data[at : at + 64]
     if len(head) < 52 or head[4] not in (1, 2) or head[5] not in (1, 2) or head[6] != 1:
@@ -51,14 +72,14 @@ def _elf(data: bytes, at: int) -> int:
     size = 0
     for i in range(min(shnum, 4096) if shentsize == (64 if wide else 40) else 0):
         row = data[at + shoff + i * shentsize : at + shoff + (i + 1) * shentsize]
-        if len(row) < shentsize:
+        if len(row) < shentsize or not tries.row():
             break
         _, what, flags, _, offset, length = struct.unpack_from(order + ("IIQQQQ" if wide else "IIIIII"), row)
         if what == 1 and flags & 4 and length and at + offset + length <= len(data):
             size = max(size, offset + length, shoff + shnum * shentsize)
     for i in range(min(phnum, 256) if phentsize == (56 if wide else 32) else 0):
         row = data[at + phoff + i * phentsize : at + phoff + (i + 1) * phentsize]
-        if len(row) < phentsize:
+        if len(row) < phentsize or not tries.row():
             break
         if wide:
             what, flags, offset, _, _, length = struct.unpack_from(order + "IIQQQQ", row)
@@ -69,24 +90,26 @@ def _elf(data: bytes, at: int) -> int:
     return size
 
 
-def _ar(data: bytes, at: int) -> int:
+def _ar(data: bytes, at: int, tries: Tries) -> int:
     """Size up to the end of the first member that is code itself (ELF, bitcode, COFF), else 0."""
-    here = at + 8
-    while here + 60 <= len(data) and data[here + 58 : here + 60] == b"`\n":
+    here, view = at + 8, memoryview(data)
+    while here + 60 <= len(data) and data[here + 58 : here + 60] == b"`\n" and tries.step(here):
         try:
             size = int(data[here + 48 : here + 58])
         except ValueError:
             return 0
-        member = data[here + 60 : here + 60 + size]
-        if member[:4] == b"\x7fELF" and _elf(member, 0):
+        if size < 0:
+            return 0
+        member = view[here + 60 : here + 60 + size]
+        if member[:4] == b"\x7fELF" and _elf(member, 0, tries):
             return here + 60 + size - at
-        if member[:4] == b"BC\xc0\xde" and _bitcode(member, 0):
+        if member[:4] == b"BC\xc0\xde" and _bitcode(member, 0, tries):
             return here + 60 + size - at
         here += 60 + size + size % 2
     return 0
 
 
-def _pe(data: bytes, at: int) -> int:
+def _pe(data: bytes, at: int, tries: Tries) -> int:
     if len(data) < at + 64:
         return 0
     where = at + int(struct.unpack_from("<I", data, at + 60)[0])
@@ -97,7 +120,7 @@ def _pe(data: bytes, at: int) -> int:
     return where + 24 - at if known and 0 < sections < 97 else 0
 
 
-def _coff(data: bytes, at: int) -> int:
+def _coff(data: bytes, at: int, tries: Tries) -> int:
     """A COFF object: only at the start of a blob, its magic is too short elsewhere."""
     if at or len(data) < 20:
         return 0
@@ -111,7 +134,7 @@ def _coff(data: bytes, at: int) -> int:
         return 0
     for i in range(sections):
         row = data[20 + 40 * i : 60 + 40 * i]
-        if len(row) < 40:
+        if len(row) < 40 or not tries.row():
             return 0
         size, offset = struct.unpack_from("<II", row, 16)
         if struct.unpack_from("<I", row, 36)[0] & 0x20 and size and offset and offset + size <= len(data):
@@ -119,7 +142,7 @@ def _coff(data: bytes, at: int) -> int:
     return 0
 
 
-def _macho(data: bytes, at: int) -> int:
+def _macho(data: bytes, at: int, tries: Tries) -> int:
     order = "<" if data[at] in (0xCE, 0xCF) else ">"
     if len(data) < at + 28:
         return 0
@@ -128,9 +151,9 @@ def _macho(data: bytes, at: int) -> int:
     return 28 + length if known and at + 28 + length <= len(data) else 0
 
 
-def _wasm(data: bytes, at: int) -> int:
+def _wasm(data: bytes, at: int, tries: Tries) -> int:
     here = at + 8
-    while here < len(data):
+    while here < len(data) and tries.step(-here):
         section, here = data[here], here + 1
         size = shift = 0
         while here < len(data) and shift < 35:
@@ -147,7 +170,7 @@ def _wasm(data: bytes, at: int) -> int:
     return 0
 
 
-def _class(data: bytes, at: int) -> int:
+def _class(data: bytes, at: int, tries: Tries) -> int:
     """A Java class file: the constant pool parses to its end, and the class has a method."""
     if len(data) < at + 10:
         return 0
@@ -157,7 +180,7 @@ def _class(data: bytes, at: int) -> int:
         return 0
     widths = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
     while i < pool:
-        if here + 3 > len(data):
+        if here + 3 > len(data) or not tries.row():
             return 0
         tag = data[here]
         if tag == 1:
@@ -170,7 +193,7 @@ def _class(data: bytes, at: int) -> int:
     return here - at if pool > 4 and here + 8 <= len(data) else 0
 
 
-def _bitcode(data: bytes, at: int) -> int:
+def _bitcode(data: bytes | memoryview, at: int, tries: Tries) -> int:
     """LLVM bitcode: the first block is the identification block (13) or a module (8)."""
     if len(data) < at + 16:
         return 0
@@ -186,7 +209,7 @@ def _pyc(data: bytes, at: int) -> int:
     return len(data) if flags in (0, 1, 3) and data[16] in (0x63, 0xE3) and 3000 < data[0] + 256 * data[1] < 4000 else 0
 
 
-_PARSERS: dict[bytes, tuple[str, Callable[[bytes, int], int]]] = {
+_PARSERS: dict[bytes, tuple[str, Callable[[bytes, int, Tries], int]]] = {
     b"\x7fELF": ("ELF", _elf),
     b"!<arch>\n": ("ar", _ar),
     b"!<thin>\n": ("ar", _ar),
@@ -205,10 +228,10 @@ _PARSERS: dict[bytes, tuple[str, Callable[[bytes, int], int]]] = {
 _MAGIC = re.compile(b"|".join(re.escape(m) for m in _PARSERS), re.DOTALL)
 
 
-def find_byte_code(data: bytes) -> Code | None:
+def find_byte_code(data: bytes, tries: Tries | None = None) -> Code | None:
     """Like `find`, with the forms that only a whole file can be (CPython byte code)."""
     size = _pyc(data, 0) if data[2:4] == b"\r\n" else 0
-    return Code("Python byte code", 0, size) if size else find(data)
+    return Code("Python byte code", 0, size) if size else find(data, tries)
 
 
 def _elf_template() -> dict[int, int]:
@@ -263,7 +286,7 @@ def xor_keys(data: bytes) -> Iterator[bytes]:
                     continue
                 tried.add(key)
                 yield key
-                if len(tried) >= _MOST_KEYS:
+                if len(tried) >= MOST_KEYS:
                     return
 
 

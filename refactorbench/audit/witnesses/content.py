@@ -13,6 +13,7 @@ from math import log2
 from refactorbench.audit.witnesses import binaries
 
 FEWEST_INTS = 8  # in one list
+FEWEST_RETURNS = 3  # of a word that hidden source has many times
 TEXT_SAMPLE = 1 << 16
 
 _LITERAL = re.compile(
@@ -29,6 +30,14 @@ _SEPARATOR = rb"(?:[\s,;]++|(?:\\n|\s)*+\.(?:byte|long|quad|word|short|int|value
 _INTS = re.compile(rb"(?<![\w.])" + _NUMBER + rb"(?:" + _SEPARATOR + _NUMBER + rb")++")
 _ONE = re.compile(rb"([-+]?)(0[xX][0-9a-fA-F_]+|0b[01_]+|0o[0-7_]+|\d[\d_]*)(?:[iu](?:8|16|32|64|size)|[uUlL]{1,3})?")
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TOLD = re.compile(rb"\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)|//[/!]?(?P<line>[^\n]*)|/\*(?P<block>.*?)(?:\*/|\Z)", re.DOTALL)
+_STARRED = re.compile(rb"(?m)^[ \t]*+\*(?!/)")
+_CHARS = re.compile(
+    rb"(?<!\w)b?'(?:[^'\\\n]|\\(?:x[0-9a-fA-F]{2}|[^\nx]))'"
+    rb"(?:[\s,]++b?'(?:[^'\\\n]|\\(?:x[0-9a-fA-F]{2}|[^\nx]))'){15,}+"
+)
+_CHAR = re.compile(rb"'([^'\\\n]|\\(?:x[0-9a-fA-F]{2}|[^\nx]))'")
+_UPPER, _LOWER = bytes(range(65, 91)), bytes(range(97, 123))
 
 
 def xor(data: bytes, key: bytes) -> bytes:
@@ -47,6 +56,39 @@ def literals(text: bytes) -> list[bytes]:
         elif m["text"] is not None:
             found.append(_ESCAPE.sub(_unescape, m["text"]) if b"\\" in m["text"] else m["text"])
     return found
+
+
+def comments(text: bytes) -> bytes:
+    """What the comments of C-like source say, without their marks."""
+    found = []
+    for m in _TOLD.finditer(text):
+        if m["line"] is not None:
+            found.append(m["line"])
+        elif m["block"] is not None:
+            found.append(_STARRED.sub(b"", m["block"]))
+    return b"\n".join(found)
+
+
+def characters(text: bytes) -> bytes:
+    """The lists of sixteen or more character literals, as the bytes that they spell."""
+    return b"".join(_ESCAPE.sub(_unescape, c) for m in _CHARS.finditer(text) for c in _CHAR.findall(m[0]))
+
+
+def rotation(by: int) -> bytes:
+    """The table that turns letters on by so many places."""
+    turned = _UPPER[by:] + _UPPER[:by] + _LOWER[by:] + _LOWER[:by]
+    return bytes.maketrans(_UPPER + _LOWER, turned)
+
+
+def turned(text: bytes) -> int:
+    """By how many places letters must be turned on so that `text` says `return` again and again; 0 for none."""
+    if b"return" in text or b";" not in text or b"{" not in text:
+        return 0
+    for by in range(1, 26):
+        word = b"return".translate(rotation(26 - by))
+        if text.count(word) >= FEWEST_RETURNS:
+            return by
+    return 0
 
 
 def _unescape(m: re.Match[bytes]) -> bytes:
@@ -109,6 +151,11 @@ def entropy(data: bytes) -> float:
 def is_text(data: bytes) -> bool:
     """Text by content: no NUL and hardly any control bytes."""
     return b"\0" not in data and _controls(data) * 100 <= len(data)
+
+
+def reads(data: bytes) -> bool:
+    """Printable ASCII as a person writes it, but for a byte here and there."""
+    return len(set(data)) > 9 and len(data.translate(None, _PRINTABLE)) * 32 <= len(data)
 
 
 def is_clean(data: bytes) -> bool:

@@ -59,9 +59,14 @@ def tokens(text: bytes) -> list[Token]:
     return found
 
 
+def may_define(text: bytes) -> bool:
+    """False where no function of C can begin: cheap to ask."""
+    return b";" in text and _MAYBE.search(text) is not None
+
+
 def c_functions(text: bytes) -> list[Function]:
     """Every definition with a C header (`type name(arguments) {`, also K&R and macro-wrapped names) in `text`."""
-    if b";" not in text or not _MAYBE.search(text):
+    if not may_define(text):
         return []
     stream = tokens(text)
     closing = _braces(stream)

@@ -15,9 +15,32 @@ _GRADER = re.compile(
     rb"|\bif you are (?:a |an )?(?:llm|ai|language model|grader|judge|evaluator)\b"
     rb"|\b(?:mark|rate|score|grade|vote) (?:this|it|the submission|all criteria|every criterion)[a-z ]{0,24} (?:as )?"
     rb"(?:pass(?:ed|ing)?|correct|compliant|full marks)\b"
-    rb"|\brefactor[ _-]?bench\b|\bREFACTORBENCH_[A-Z]+",
+    rb"|\brefactor[ _-]?bench\b|\bREFACTORBENCH_[A-Z]+"
+    rb"|<\|(?:im_start|im_end|system|assistant|endoftext)\|>|(?-i:\[/?INST\])|<</?SYS>>"
+    rb"|\b(?:judge|grader|auditor|evaluator)s?,? (?:you )?(?:must|should|shall|has to|have to|can safely) "
+    rb"(?:vote|pass|mark|accept|approve|ignore|skip|treat|conclude)\b"
+    rb"|\b(?:vote|answer|reply|respond|output|return|report)s? (?:only |with |just )*[\"'`]?pass[\"'`]? "
+    rb"(?:on|for) (?:all|every|each|this)\b"
+    rb"|\b(?:verified|approved|cleared|audited) by (?:the )?(?:graders?|judges?|auditors?|benchmark)\b",
     re.IGNORECASE,
 )
+# One of these stands in whatever _GRADER finds: most texts hold none, and asking is quick.
+_HINTS = (
+    b"grader", b"judge", b"evaluator", b"auditor", b"assessor", b"grading", b"reviewing model", b"ignore", b"disregard",
+    b"forget", b"if you are", b"this as", b"it as", b"submission", b"criteri", b"refactor", b"<|", b"inst]", b"sys>>",
+    b"benchmark", b"this correct", b"this pass", b"this compliant", b"it pass", b"it correct", b"it compliant",
+    b"pass on ", b"pass for ", b"pass\" ", b"pass' ", b"pass` ", b"full marks",
+)  # fmt: skip
+_PLACES = re.compile(  # where a grader runs things; its names are known to those who look for them
+    rb"[\"'`]/product(?:/(?:bin|lib|include)\b[^\"'`\s]*)?[\"'`]|[\"'`]/\.check\b"
+    rb"|/proc/(?:self|1|\{\})/(?:status|uid_map|cgroup|mountinfo|mounts)\b"
+    rb"|\bTracerPid\b|/\.dockerenv\b"
+)
+# Zero-width marks, direction marks and tags: seen by whoever reads bytes, by nobody who reads the text.
+_UNSEEN = re.compile(rb"\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa9]|\xf3\xa0[\x80\x81\x84-\x87][\x80-\xbf]")
+_BLANKS = re.compile(rb"(?m)(?<![ \t])[ \t]{8,}+$")
+FEWEST_UNSEEN = 32
+FEWEST_BLANKS = 32  # lines that end in a mixture of blanks and tabs
 _FETCH = re.compile(
     rb"(?:https?|git|ssh|ftp)://[^\s\"'<>]+|\b(?:curl|wget|aria2c)\s+-?[\w\"'$-]"
     rb"|\bgit\s+(?:clone|fetch|submodule\s+update)\b"
@@ -36,7 +59,24 @@ _ASSEMBLY = re.compile(rb"\b(?:core::arch::|std::arch::)?(?:global_asm|naked_asm
 
 
 def grader_text(text: bytes) -> Iterator[re.Match[bytes]]:
-    return _GRADER.finditer(text)
+    low = text.lower()
+    return _GRADER.finditer(text) if any(hint in low for hint in _HINTS) else iter(())
+
+
+def grader_places(text: bytes) -> Iterator[re.Match[bytes]]:
+    """Names of a grader's own places and of what shows that one is watched."""
+    return _PLACES.finditer(text)
+
+
+def unseen(text: bytes) -> int:
+    """Offset of the first of many characters that show nothing or of many line ends that spell with blanks, or -1."""
+    marks = [m.start() for m, _ in zip(_UNSEEN.finditer(text), range(FEWEST_UNSEEN), strict=False)]
+    if len(marks) == FEWEST_UNSEEN:
+        return marks[0]
+    if b" \n" not in text and b"\t\n" not in text:
+        return -1
+    ends = [m.start() for m in _BLANKS.finditer(text) if b" " in m[0] and b"\t" in m[0]]
+    return ends[0] if len(ends) >= FEWEST_BLANKS else -1
 
 
 def is_build_file(path: str) -> bool:
