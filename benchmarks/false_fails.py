@@ -244,7 +244,7 @@ def main() -> int:
         print("".join(f"  {line}\n" for line in r.first), end="")
     for c in filter(None, (found.confirmations, found.control)):
         print(f"{c.submission}: {c.upheld} of {c.candidates} upheld ({c.disturbed} disturbed); {c.reasons}")
-    wrong = any(r.failed or r.nondeterministic for r in found.replays.values())
+    wrong = any(r.clean < r.replays for r in found.replays.values())
     return 1 if wrong or (found.confirmations and found.confirmations.upheld) else 0
 
 
