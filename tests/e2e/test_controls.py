@@ -12,7 +12,8 @@ from .conftest import CONTROLS, Runs
 ASKED = {
     "cheat": {"noop", "ffi-shim", "prebuilt-encrypted", "embedded", "delegate", "asm", "answers", "answers-hidden",
               "missed-corner", "subtle", "transliterated", "emulated", "prebuilt", "memfd", "blob-in-text", "mmap-exec",
-              "python-delegate", "dlopen-system", "trace-aware", "build-time-download", "rare"},
+              "python-delegate", "dlopen-system", "trace-aware", "build-time-download", "rare", "embedded-encrypted",
+              "hidden-c", "answers-hashed", "grader-aware", "judge-injection", "symlink-tricks", "huge-tree"},
     "twin": {"twin-cc-linker", "twin-tables", "twin-strip", "twin-changelog", "twin-tests", "twin-build-version",
              "twin-large-tables", "twin-odd-names", "twin-unsafe-abi", "twin-vendored"},
     "broken": {"broken-build", "empty"},

@@ -170,7 +170,7 @@ class Reader:
         if found is not None:
             where = self._bytes(layer, found.start(), len(found[0]))
             self.say("grader-text", where, f"{self._place(layer.steps)} says {_show(found[0])!r}")
-        if (at := texts.unseen(layer.data)) >= 0:
+        if not is_hidden(layer.steps) and (at := texts.unseen(layer.data)) >= 0:
             why = f"{self._place(layer.steps)} holds many characters that show nothing"
             self.say("hidden-data", self._bytes(layer, at, 64), why)
 
