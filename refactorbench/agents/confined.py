@@ -124,20 +124,30 @@ class Box:
 
     def read(self, path: str, largest: int = LARGEST) -> bytes:
         """A file's content, at most `largest` bytes. Refused for folders and larger files."""
+        data = self.head(path, largest + 1)
+        if len(data) > largest:
+            raise Refused(f"{path} holds more than {largest} bytes, too much for this tool: use sed or head on it.")
+        return data
+
+    def head(self, path: str, size: int) -> bytes:
+        """The first `size` bytes of a file."""
         fd = self.open(path)
-        info = os.fstat(fd)
-        if stat.S_ISDIR(info.st_mode):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
             os.close(fd)
             raise Refused(f"{path} is a folder: name a file in it.")
         with os.fdopen(fd, "rb") as f:
-            if info.st_size > largest:
-                raise Refused(f"{path} holds {info.st_size} bytes, more than this tool takes: use sed or head on it.")
-            return f.read(largest)
+            return f.read(size)
 
     def write(self, path: str, data: bytes, folders: bool = False) -> None:
         """Replace a file's content at once; its mode stays. With `folders`, missing ones are made."""
-        if folders:
-            self._make_folders(posixpath.dirname(self.check(path)))
+        try:
+            if folders:
+                self._make_folders(posixpath.dirname(self.check(path)))
+            self._write(path, data)
+        except OSError as e:
+            raise Refused(f"{path} can't be written ({e.strerror}). Look at its folder with `ls -ld`.") from None
+
+    def _write(self, path: str, data: bytes) -> None:
         with self.parent(path, write=True) as (folder, name):
             owner, mode = os.fstat(folder), 0o644
             try:

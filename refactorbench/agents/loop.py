@@ -105,10 +105,11 @@ class Loop:
     def do(self, call: ToolUse) -> None:
         """One action, then a checkpoint, then the record that names it."""
         act = self.s.act(call, self.budget.seconds_left(self.used()))
+        text = act.text.encode(errors="replace").decode()  # names of files may be no text
         checkpoint = self.checkpoints.take()
         self.journal.append(
             Answered(
-                call, act.text, act.outcome, self.timer.clock(), checkpoint, self.s.shell_state(), act.is_error,
+                call, text, act.outcome, self.timer.clock(), checkpoint, self.s.shell_state(), act.is_error,
                 act.images, act.change, dict(self.s.interface()),
             )
         )  # fmt: skip

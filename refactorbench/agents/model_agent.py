@@ -147,10 +147,16 @@ def first_message(context: AgentContext) -> str:
 
 
 def layout_of(context: AgentContext) -> Layout:
+    """The run's places, with what State A's build delivers, and only that, laid out to be run."""
     if context.folder is None or context.reference is None:
         raise HarnessError("a model's agent needs a folder of its own and State A's product: run it by the pipeline")
+    product, delivered = context.reference(), context.folder / "reference"
+    shutil.rmtree(delivered, ignore_errors=True)
+    for name in context.task.task.reference.outputs:  # the product also holds the drivers that checks are run with
+        (delivered / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(product / name, delivered / name)
     instruction = context.task.folder / "instruction.md"
-    return Layout(context.folder, context.work, context.state_a, context.reference(), instruction, context.log)
+    return Layout(context.folder, context.work, context.state_a, delivered, instruction, context.log)
 
 
 def baseline(context: AgentContext, layout: Layout) -> None:

@@ -87,18 +87,19 @@ class Shell:
         (self._folder / "call").write_text(command, errors="surrogateescape")
         before = set(self._session.processes())
         self._send(f'eval "$(<{SESSION}/call)" </dev/null >|{path} 2>&1 9>&-\n__rb_done {number} $?\n')
-        status, ended = self._wait(number, time.monotonic() + limit_s, before)
-        if ended in ("shell", "sandbox"):
-            self._renew(ended)
-        self._keep_state(number, ended)
+        status, ended, lost = self._wait(number, time.monotonic() + limit_s, before)
+        if lost:
+            self._renew(sandbox=lost == "sandbox")
+        self._keep_state(number, told=not lost)
         return Ran(status, ended, self._shown(path, number, ended not in ("exit", "shell")), path)
 
     def _send(self, text: str) -> None:
         with contextlib.suppress(HarnessError):  # a sandbox that is gone shows at the next read
             self._session.send(text.encode())
 
-    def _wait(self, number: int, deadline: float, before: set[int]) -> tuple[int, Ended]:
-        """Return (status, how it ended). Past a limit, interrupt until the shell answers, or is replaced."""
+    def _wait(self, number: int, deadline: float, before: set[int]) -> tuple[int, Ended, str]:
+        """Return (status, how it ended, what it took with it: "", shell or sandbox). Past a limit, interrupt until the
+        shell answers or has ended."""
         why: Ended = "exit"
         interrupts, pause = 0, 0.01
         while True:
@@ -107,11 +108,11 @@ class Shell:
             if word is not None:
                 kind, *numbers = word.split()
                 if kind == "gone":
-                    return 137, "sandbox"
+                    return 137, "sandbox", "sandbox"
                 if kind == "ended":
-                    return int(numbers[0]), "shell" if why == "exit" else why
+                    return int(numbers[0]), "shell" if why == "exit" else why, "shell"
                 if kind == "done" and int(numbers[0]) == number:
-                    return int(numbers[1]), why
+                    return int(numbers[1]), why, ""
                 continue
             if why == "exit":
                 why = self._over(number, deadline)
@@ -166,22 +167,24 @@ class Shell:
         self._outer = min(below)[1] if below else 0
         self._inner = next((pid for pid, (parent, _) in processes.items() if parent == self._outer), 0)
 
-    def _renew(self, ended: Ended) -> None:
+    def _renew(self, sandbox: bool) -> None:
         self._buffer = b""
-        if ended == "sandbox":
+        if sandbox:
             self._session.close()
             self._session = self._opened()
         self._set_up()
 
-    def _keep_state(self, number: int, ended: Ended) -> None:
+    def _keep_state(self, number: int, told: bool) -> None:
+        """Remember where the shell stands, as it `told`; a new one stands where the last one did."""
         script, cwd = self.state.script, self.state.cwd
-        if ended not in ("shell", "sandbox"):
+        if told:
             with contextlib.suppress(Refused, OSError):
                 raw = self._outputs.read(f"{OUTPUT}/.state.new")
                 if len(raw) <= LARGEST_STATE:
                     script = raw.decode(errors="surrogateescape").encode(errors="replace").decode()
         with contextlib.suppress(OSError):
-            cwd = os.readlink(f"/proc/{self._inner}/cwd")  # noqa: PTH115 - of a process
+            cwd = os.fsdecode(os.readlink(f"/proc/{self._inner}/cwd"))  # noqa: PTH115 - of a process
+            cwd = cwd.encode(errors="replace").decode()
         self.state = ShellState(script, cwd, number, self.background())
 
     def background(self) -> tuple[str, ...]:
@@ -204,16 +207,13 @@ class Shell:
 
     def _shown(self, path: str, number: int, stopped: bool) -> str:
         try:
-            fd = self._outputs.open(path)
+            text = self._outputs.head(path, LARGEST_OUTPUT).decode(errors="replace")
         except Refused:
             return ""  # the redirection itself failed, or the command removed it
-        with os.fdopen(fd, "rb") as f:
-            raw = f.read(LARGEST_OUTPUT)
-        text = raw.decode(errors="replace")
         shown = shorten(text, self.cut, path)
-        if shown == text and not self.state.background:
-            (self._outputs_host / f"{number}.txt").unlink(missing_ok=True)
-        (self._outputs_host / f"{number - KEPT_OUTPUTS}.txt").unlink(missing_ok=True)
+        for old in (number - KEPT_OUTPUTS, *([number] if shown == text and not self.state.background else [])):
+            with contextlib.suppress(OSError):
+                (self._outputs_host / f"{old}.txt").unlink()
         if stopped:
             return "".join(line for line in shown.splitlines(keepends=True) if TTY_NOISE not in line)
         return shown

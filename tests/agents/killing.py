@@ -15,7 +15,7 @@ import msgspec
 from e2e.toy import Toy, lay_out
 
 from refactorbench.agents.model_agent import ModelAgent
-from refactorbench.agents.protocol import AgentContext
+from refactorbench.agents.protocol import Agent, AgentContext
 from refactorbench.agents.records import Answered, Clock, Entry, Replied, Started, Stopped, Told, read_entries
 from refactorbench.catalog.load import load_task
 from refactorbench.catalog.sources import fetch_state_a
@@ -48,24 +48,26 @@ def script(turns: int, seed: int) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def once(root: Path, state_a: Path, folder: Path, model: str) -> str:
-    """One start; returns why it stopped."""
+def once(root: Path, state_a: Path, folder: Path, model: str, agent: Agent | None = None) -> str:
+    """One start, of `thin` with `model` unless an agent is given; returns why it stopped."""
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(state_a, work, symlinks=True)
     loaded = load_task(root, "toy-rust")
     loaded = msgspec.structs.replace(loaded, task=msgspec.structs.replace(loaded.task, budget_hours=2.0))
     context = AgentContext(
-        loaded,
-        state_a,
-        work,
-        folder / "agent.log",
-        BubblewrapSandbox(),
-        lambda _: None,
-        folder / "agent",
-        lambda: state_a,
-    )
-    return ModelAgent("thin", model, {"cut": "2000", "reminders": "9"}).migrate(context).stop
+        loaded, state_a, work, folder / "agent.log", BubblewrapSandbox(), lambda _: None, folder / "agent",
+        lambda: product(folder),
+    )  # fmt: skip
+    return (agent or ModelAgent("thin", model, {"cut": "2000", "reminders": "9"})).migrate(context).stop
+
+
+def product(folder: Path) -> Path:
+    """Stands for State A's product where it needn't be run; beside what is delivered it holds a driver of the checks."""
+    for name in ("bin/tally", "drivers/secret"):
+        (folder / "product" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "product" / name).write_text("#!/bin/sh\n")
+    return folder / "product"
 
 
 def start(root: Path, state_a: Path, folder: Path, model: str) -> subprocess.Popen[str]:
@@ -98,15 +100,16 @@ def whole_and_killed(toy: Toy, folder: Path, turns: int, kills: int, seed: int) 
     whole.mkdir(), killed.mkdir()
     assert finish(toy, whole, model) == "done"
     rng, hit, journal = random.Random(seed), 0, killed / "agent" / "journal.jsonl"
-    for _ in range(kills):
+    while hit < kills and not (journal.exists() and b'"type":"stopped"' in journal.read_bytes()):
         process = start(toy.root, toy.state_a, killed, model)
         size, deadline = journal.stat().st_size if journal.exists() else 0, time.monotonic() + 60
-        # half of them within its work, the others at any instant, start-up and restoring included
-        while rng.random() < 0.99 and process.poll() is None and time.monotonic() < deadline:
+        # most of them within its work, the others while it starts or restores
+        within = rng.random() < 0.8
+        while within and process.poll() is None and time.monotonic() < deadline:
             if journal.exists() and journal.stat().st_size > size:
                 break
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.5))
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.12 if within else 1.0))
         hit += process.poll() is None
         process.kill()
         process.communicate()

@@ -54,6 +54,22 @@ def test_a_hanging_command_is_ended_without_the_shell(make_shell: MakeShell, com
     assert shell.state.background == ("sleep 77",)  # jobs from before go on, and nothing of the command is left
 
 
+def test_a_shell_that_does_not_let_go_is_replaced(make_shell: MakeShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refactorbench.agents.shell.INTERRUPT_S", 0.3)
+    shell = make_shell()
+    shell.run("cd /usr; export A=1; sleep 66 &", 10)
+    assert shell.run("trap '' INT; while :; do :; done", 0.2).ended == "time"
+    assert shell.run("pwd; echo $A", 10).output == "/usr\n1\n"
+    assert shell.state.background == ("sleep 66",)
+
+
+def test_names_that_are_no_text_do_no_harm(make_shell: MakeShell) -> None:
+    shell = make_shell()
+    shell.run("mkdir $'a\\xff'; cd $'a\\xff'; mkdir /build/output/2.txt", 10)
+    assert shell.run("ls", 10).output == ""
+    assert shell.run("echo on", 10).output == "on\n" and shell.state.cwd == "/build/tree/a?"
+
+
 def test_a_command_below_its_limit_is_not_ended(make_shell: MakeShell) -> None:
     assert make_shell().run("sleep 0.2; echo through", 10).output == "through\n"
 

@@ -1,0 +1,130 @@
+"""Scripted agents really carry the toy task over, by the real command line, and end in three stages with S = 1.0."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from e2e.toy import TASK, Done, Toy
+from e2e.toy import toy as toy
+
+from agents import scripts
+from agents.killing import bare_toy, once
+from refactorbench.agents.baselines import agent_named
+from refactorbench.agents.records import Answered, Told, read_entries
+from refactorbench.catalog.load import load_task
+
+
+class Carried(msgspec.Struct, frozen=True):
+    folder: Path
+    done: Done
+
+
+_runs: dict[tuple[Path, str], Carried] = {}
+
+
+@pytest.fixture(scope="session", params=["thin", "aci"])
+def carried(request: pytest.FixtureRequest, toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Carried:
+    base, scaffold = tmp_path_factory.getbasetemp(), str(request.param)
+    if (base, scaffold) not in _runs:
+        (base / f"{scaffold}.jsonl").write_text(getattr(scripts, scaffold)())
+        folder = base / "carried" / scaffold
+        folder.parent.mkdir(exist_ok=True)
+        done = toy.call(
+            "run", "--task", TASK, "--agent", scaffold, "--model", f"scripted/{base}/{scaffold}.jsonl", "--panel", "quick",
+            "--out", folder, "--jobs", "1", "--set", "turns=50", timeout=400,
+        )  # fmt: skip
+        _runs[base, scaffold] = Carried(folder, done)
+    return _runs[base, scaffold]
+
+
+def test_the_port_earns_a_hundred_through_all_stages(carried: Carried) -> None:
+    assert carried.done.status == 0, carried.done.err
+    result = json.loads((carried.folder / "result.json").read_text())
+    assert result["accepted"] and result["score"]["value"] == 1.0 and result["stop"] == "done"
+    assert result["agent"].startswith(carried.folder.name + " scripted/")
+    assert sorted(p.name for p in (carried.folder / "submission").iterdir()) == [
+        "Cargo.lock",
+        "Cargo.toml",
+        "README",
+        "src",
+    ]
+
+
+def test_the_detours_were_met_as_they_should(carried: Carried) -> None:
+    entries = read_entries(carried.folder / "agent" / "journal.jsonl")
+    acts = [e for e in entries if isinstance(e, Answered)]
+    told = [e.why for e in entries if isinstance(e, Told)]
+    checks = [e.text for e in acts if e.call.name == "selfcheck"]
+    if carried.folder.name == "thin":
+        assert told == ["silent"]
+        assert checks[0].startswith("/build/tree holds no target/release/tally: build first")
+        assert "2 equal, 1 different" in checks[1] and "- line 1 | nop klm" in checks[1]
+        assert "0 different" in checks[2]
+        assert sum(e.outcome == "edit_failed" for e in acts) == 1
+        assert "kept\n[exit status 0]" in next(e.text for e in acts if "echo $NOTE" in str(e.call.input))
+    else:
+        assert told == ["format"] and "3 equal, 0 different" in checks[0]
+        assert [e.outcome for e in acts if e.call.name == "edit"] == ["edited", "edited", "lint", "edited"]
+
+
+def test_show_and_report_read_the_run(carried: Carried, toy: Toy) -> None:
+    shown = toy.here("show", carried.folder, "agent")
+    assert shown.status == 0 and "THOUGHT" in shown.out and "OBSERVATION" in shown.out and "END  done" in shown.out
+    assert toy.here("show", carried.folder, "agent", "--page", "9").status == 2
+    assert toy.here("show", carried.folder, "agent", "--json").json["schema_version"] == "ATIF-v1.4"
+    table = toy.here("report", "--agents", carried.folder).out.splitlines()
+    assert (
+        len(table) == 2 and table[1].startswith(carried.folder.name) and " 100 " in table[1] and "turns=50" in table[1]
+    )
+
+
+def test_a_runs_journal_can_be_played_again(carried: Carried, toy: Toy, tmp_path: Path) -> None:
+    journal = carried.folder / "agent" / "journal.jsonl"
+    agent = agent_named(f"replay:{journal}")
+    assert once(toy.root, toy.state_a, tmp_path, "", agent) == "done"
+    kept, again = (
+        [(e.call, e.outcome) for e in read_entries(p) if isinstance(e, Answered) and e.call.name != "selfcheck"]
+        for p in (journal, tmp_path / "agent" / "journal.jsonl")
+    )
+    assert kept == again and len(kept) > 8
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return bare_toy(tmp_path_factory.mktemp("bare"))
+
+
+def test_the_agent_sees_state_a_and_both_toolchains_and_nothing_of_the_grader(bare: Toy, tmp_path: Path) -> None:
+    looked = "git log --oneline | wc -l; gcc --version | head -1; cargo --version; ls -a /build; ls /build/reference; "
+    looked += "touch /build/state-a/x /build/reference/x; env | sort; ls / ; (exec 3<>/dev/tcp/192.0.2.1/80)"
+    (tmp_path / "script").write_text(scripts.line("", scripts.bash(looked)) + scripts.line("", ("submit", {})))
+    once(bare.root, bare.state_a, tmp_path, f"scripted/{tmp_path / 'script'}")
+    text = next(e.text for e in read_entries(tmp_path / "agent" / "journal.jsonl") if isinstance(e, Answered))
+    assert text.startswith("1\n") and "gcc" in text and "cargo" in text and text.count("Read-only file system") == 2
+    loaded = load_task(bare.root, TASK)
+    for hidden in (
+        "drivers",
+        "recordings",
+        "verifiers",
+        "audit",
+        str(loaded.root),
+        str(tmp_path),
+        "REFACTORBENCH",
+        "ANTHROPIC",
+    ):
+        assert hidden not in text
+    assert "unreachable" in text
+
+
+def test_names_of_agents_and_models_are_told_apart_before_anything_starts(toy: Toy, tmp_path: Path) -> None:
+    for given, says in (
+        (("--agent", "thin"), "needs --model"), (("--agent", "noop", "--model", "scripted/x"), "has none"),
+        (("--agent", "thim", "--model", "scripted/x"), "is for an agent with a model"),
+        (("--agent", "thin", "--model", "scripted/x", "--set", "windw=3"), "is unknown"),
+        (("--agent", "replay:/nowhere"), "no such file"), (("--agent", "aci", "--model", "scripted/x", "--set", "y"), "KEY=VALUE"),
+    ):  # fmt: skip
+        done = toy.here("run", "--task", TASK, "--out", tmp_path / "x", *given)
+        assert done.status == 2 and says in done.err, done.err
