@@ -21,7 +21,7 @@ from refactorbench.build.model import BuildFacts, BuildReport
 from refactorbench.build.places import Places, head, regular
 from refactorbench.build.provenance import Rules, gather
 from refactorbench.build.room import Room
-from refactorbench.build.toolchain import RUST_TARGET, Toolchain
+from refactorbench.build.toolchain import RUST_TARGET, Toolchain, numbers
 from refactorbench.build.trace import read_trace
 from refactorbench.build.world import HANDLERS
 from refactorbench.catalog.models import LoadedTask, Recipe
@@ -34,6 +34,7 @@ Role = Literal["reference", "target"]
 NO_FACTS = BuildFacts((), (), (), (), ())
 FORMAT = "1"  # of what is kept for a reference build; a new one leaves old ones unread
 BITCODE = ".no-opt.bc"
+EVIDENCE_FLAGS, SPLITS = "REFACTORBENCH_EVIDENCE_FLAGS", (1, 65)  # the first rustc that lets a tree split on Linux
 
 
 def build_tree(
@@ -197,6 +198,15 @@ def _bitcode(facts: BuildFacts, places: Places, folder: Path) -> tuple[str, tupl
     return str(folder), tuple(lost)
 
 
+def evidence_env(recipe: Recipe, toolchain: Toolchain) -> dict[str, str]:
+    """The recipe's, and debug information stays in the product whatever the tree's profile says of splitting it."""
+    env = dict(recipe.evidence_env)
+    rustc = next((numbers(t.version) for t in toolchain.tools if t.name == "rustc"), ())
+    if EVIDENCE_FLAGS in env and rustc >= SPLITS:
+        env[EVIDENCE_FLAGS] += " -C split-debuginfo=off"
+    return env
+
+
 def _evidence(
     report: BuildReport, tree: Path, script: bytes, recipe: Recipe, room: Room, sandbox: Sandbox, cache: Path,
     workdir: Path,
@@ -205,7 +215,8 @@ def _evidence(
     again = rooms.prepare(
         workdir / "room", tree, script, room.toolchain, cache, room.guarded, room.wraps_rustc
     )  # the same host path too: nothing of the build may differ but the environment
-    cause = rooms.cause(rooms.run(again, recipe, recipe.evidence_env, sandbox, traced=False), again.log)
+    env = evidence_env(recipe, room.toolchain)
+    cause = rooms.cause(rooms.run(again, recipe, env, sandbox, traced=False), again.log)
     product = workdir / "evidence"
     shutil.rmtree(product, ignore_errors=True)
     product.mkdir()

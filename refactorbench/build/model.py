@@ -52,6 +52,8 @@ class BuildFacts(msgspec.Struct, frozen=True):
     complete: bool = True  # the trace reaches to the harness's own last command
     bitcode: tuple[tuple[int, str], ...] = ()  # (line, path) of bitcode that the target compiler was made to keep
     lines: int = 0  # of the trace
+    outside: tuple[tuple[int, str, str], ...] = ()  # (line, path, reader) of the system's files that no toolchain needs
+    watched: tuple[tuple[int, str], ...] = ()  # (line, text) of calls that ask whether a tracer is there
     uncovered: tuple[tuple[int, str], ...] = ()  # (line, image): compiler runs without any whose code was linked
 
 

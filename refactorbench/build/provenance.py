@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,12 @@ TEXT_HEAD = 4096
 DATA_STATEMENT = re.compile(rb"\b(?:BYTE|SHORT|LONG|QUAD|SQUAD)\s*\(")
 SCRIPT_CODE, SCRIPT_BYTES = 32, 4 << 20  # data statements from which on a linker script spells code; how much is read
 BITCODE = ".no-opt.bc"
+# What programs of the system read for themselves: their messages, their modules, their settings.
+OWN_READS = re.compile(
+    r"/etc/alternatives/|/usr/(?:share/(?:locale|i18n|zoneinfo|terminfo|misc|perl[^/]*|git-core|ca-certificates)"
+    r"|lib(?:/[^/]+-linux-gnu)?/(?:locale|gconv|perl[^/]*|python[\d.]+|ssl|bfd-plugins|rustlib)|local/lib/python[\d.]+)/"
+)
+TRACER = re.compile(r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:status|stat|wchan|syscall)")
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -249,6 +255,31 @@ def own_output(run: Run, path: str) -> bool:
     return bool(re.match(rf"(?:lib)?{own}(?:[.-]|$)|(?:rustc|rmeta)[A-Za-z0-9]{{6}}$|\.tmp", first))
 
 
+def outside(world: World, sysroot: str) -> Iterator[tuple[int, str, str]]:
+    """(line, path, reader) of the system's files, each once, that neither the toolchain nor a program of the system
+    needs for itself: what a build script or a compiler takes from the machine, no source explains."""
+    seen: set[str] = set()
+    own = sysroot if sysroot != "/usr" else "/usr/lib/rustlib"
+    for run in world.runs:
+        if run.role in ("linker", "driver", "harness"):
+            continue
+        for access in run.reads:
+            path = access.path
+            if path in seen or world.places.zone(path) != "toolchain" or below(path, own) or OWN_READS.match(path):
+                continue
+            if path != run.image and all(a.path != path for a in run.loads):
+                seen.add(path)
+                yield access.line, path, run.image
+
+
+def asks_for_tracer(trace: Trace) -> Iterator[tuple[int, str]]:
+    """Calls whose answer says whether a tracer is there; none of the toolchain's programs makes one."""
+    for call in trace.calls:
+        opened = call.name in ("open", "openat", "openat2") and TRACER.fullmatch(call.result_path)
+        if opened or (call.name == "ptrace" and call.args and call.args[0] == b"PTRACE_TRACEME"):
+            yield call.line, call.text
+
+
 def taken(world: World) -> set[str]:
     """Paths of the submission, as handed in, whose own content was read, mapped or executed."""
     initial = world.places.initial
@@ -288,5 +319,7 @@ def gather(
         complete=any(e.ok and e.path == rules.end for e in world.execs),
         bitcode=tuple((line, path) for path, line in sorted(bitcode.items())),
         lines=trace.lines,
+        outside=tuple(sorted(outside(world, rules.sysroot))),
+        watched=tuple(asks_for_tracer(trace)),
         uncovered=tuple(uncovered_runs(world.runs, frozenset(i.path for i in inputs))) if rules.keeps_bitcode else (),
     )

@@ -146,7 +146,8 @@ def _output(argv: list[str], env: Mapping[str, str] | None = None, stdin: str = 
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
+    """The first version number in a text, () where there is none."""
     match = re.search(r"\d+(?:\.\d+)*", text)
     return tuple(int(n) for n in match[0].split(".")) if match else ()
 
@@ -156,7 +157,7 @@ def _version(path: Path) -> str:
     if path.name == "tclsh":  # has no --version
         return _output([str(path)], stdin="puts [info patchlevel]")
     first = _output([str(path), "--version"]).split("\n", 1)[0]
-    return ".".join(map(str, _numbers(re.sub(r"\([^)]*\)", "", first))))
+    return ".".join(map(str, numbers(re.sub(r"\([^)]*\)", "", first))))
 
 
 def _missing(name: str, found: str) -> ToolMissing:
@@ -176,7 +177,7 @@ def _system(name: str, host: Host) -> list[Tool]:
     """A tool that the sandbox finds by its plain name in /usr/bin, and for compilers the parts that they need."""
     path = host.bin / name
     version = _version(path) if path.exists() else ""
-    if not version or _numbers(version) < WANTED[name].minimum:
+    if not version or numbers(version) < WANTED[name].minimum:
         raise _missing(name, f"only {version or 'one that does not run'} ({path})" if path.exists() else "")
     tools = [_tool(name, version, path, f"/usr/bin/{name}")]
     if name in ("gcc", "clang"):
@@ -209,10 +210,10 @@ def _rust(host: Host) -> tuple[Path, list[Tool]]:
             "library below lib/rustlib): correct it, or unset it to search"
         )
     # Pre-releases serve only where no release does.
-    able = [(p, v) for p, v in versions.items() if _numbers(v) >= WANTED["rust"].minimum]
+    able = [(p, v) for p, v in versions.items() if numbers(v) >= WANTED["rust"].minimum]
     if not able:
         raise _missing("rust", ", ".join(f"only {v or 'one that does not run'} ({p})" for p, v in versions.items()))
-    sysroot, version = max(able, key=lambda pv: ("-" not in pv[1].split()[0], _numbers(pv[1]), str(pv[0])))
+    sysroot, version = max(able, key=lambda pv: ("-" not in pv[1].split()[0], numbers(pv[1]), str(pv[0])))
     if not (host.bin / "cc").exists():
         raise ToolMissing("rustc links through `cc` and there is none: install it with `apt-get install gcc libc6-dev`")
     inside = sysroot if sysroot.is_relative_to("/usr") else Path(RUST_TARGET)

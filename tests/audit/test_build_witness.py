@@ -7,14 +7,16 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import alone
 import build_crates as crates
+import cheat_crates as cheats
 import msgspec
 import pytest
 
 from refactorbench.audit.docket import Eye, Finding, StatAnchor, Strength, TraceAnchor
 from refactorbench.audit.kinds import KINDS
 from refactorbench.audit.witnesses import dwarf
-from refactorbench.audit.witnesses.build import BUILD_KINDS, reopen, witness
+from refactorbench.audit.witnesses.build import BUILD_KINDS, SOURCELESS, UNEXPLAINED, reopen, witness
 from refactorbench.build.model import BuildReport
 
 
@@ -72,10 +74,72 @@ def test_an_honest_crate_that_is_stripped_and_compiled_as_one_unit_is_clean(fold
     assert report.evidence_equal
 
 
+@pytest.mark.parametrize("kind", alone.TREES)
+def test_a_cheat_that_one_kind_alone_stops(kind: str, folder: Path, old: crates.OldCode) -> None:
+    make, script = alone.TREES[kind]
+    report = crates.build(folder / f"alone-{kind}", make(old), script=script, evidence=True)
+    assert (report.status, report.cause) == ("built", "")
+    assert set(proofs(report)) == {kind}
+
+
+def test_a_program_of_the_machine_and_the_question_who_traces_are_leads(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "around", cheats.looks_around(old))
+    assert [(f.kind, f.strength) for f in witness(report).findings] == [
+        ("watch-asked", Strength.LEAD),
+        ("foreign-read", Strength.LEAD),
+    ]
+    assert "/usr/bin/env" in whys(report, "foreign-read")
+
+
+def test_a_program_that_holds_the_whole_c_library_is_clean(folder: Path) -> None:
+    report = crates.build(folder / "static", cheats.STATIC, evidence=True)
+    assert (report.status, [(f.kind, f.why) for f in witness(report).findings]) == ("built", [])
+    assert report.evidence_equal
+    unexplained, _, code, *_ = witness(report).covered["bin/tool: unexplained code"].split()
+    assert int(unexplained) < UNEXPLAINED < SOURCELESS < int(code)
+
+
+def test_settings_of_the_tree_that_a_build_does_not_use_are_no_finding(folder: Path) -> None:
+    """Another toolchain is asked for, a runner is set, a command is renamed."""
+    report = crates.build(folder / "settled", cheats.SETTLED, crates.BOTH, evidence=True)
+    assert (report.status, [(f.kind, f.why) for f in witness(report).findings]) == ("built", [])
+
+
+@pytest.mark.parametrize("config", cheats.LINKERS)
+def test_a_linker_of_the_tree_is_seen_by_what_it_links(config: str, folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / f"linker-{config}", cheats.other_linker(old, cheats.LINKERS[config]))
+    assert report.status == "built"
+    assert {"foreign-link-input", "foreign-output"} == set(proofs(report))
+    assert "cc.sh" in whys(report, "script-run")
+
+
+def test_a_compiler_of_the_tree_is_seen_by_what_it_leaves_out(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "compiler", cheats.other_compiler(old))
+    assert (report.status, set(proofs(report))) == ("built", {"evidence-removed"})
+    assert "rustc.sh" in whys(report, "script-run")
+
+
+def test_a_library_that_is_loaded_into_the_compiler_is_a_foreign_image(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "preloaded", cheats.preloaded(old))
+    assert "foreign-image" in proofs(report)
+    assert "libthird.so" in whys(report, "foreign-image")
+
+
+@pytest.mark.parametrize("rustc", ["the real one", "one that can't be told where debug information goes"])
+def test_debug_information_in_files_of_its_own_vetoes_nobody(
+    rustc: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if rustc != "the real one":
+        monkeypatch.setattr("refactorbench.build.builder.SPLITS", (99,))
+    files = {**crates.HONEST, "Cargo.toml": crates.HONEST["Cargo.toml"] + crates.SPLIT}
+    report = crates.build(folder / f"split-{len(rustc)}", files, crates.BOTH, evidence=True)
+    assert report.status == "built" and report.evidence_equal
+    strengths = {f.strength for f in witness(report).findings}
+    assert strengths == (set() if rustc == "the real one" else {Strength.LEAD})
+
+
 def test_compiled_c_behind_a_macro_and_an_encoding_is_assembled_code(folder: Path, old: crates.OldCode) -> None:
     report = crates.build(folder / "assembly", crates.hidden_assembly(old))
-    assert report.status == "built"
-    assert proofs(report) == {"assembled-code": 1}
     assert "module-level" in whys(report, "assembled-code")
 
 
@@ -114,10 +178,19 @@ def test_the_old_assembler_under_another_name_is_known_by_content(folder: Path, 
     assert report.status == "built"
     assert {"old-compiler-run", "foreign-image", "foreign-link-input"} <= set(proofs(report))
     assert "by content" in whys(report, "old-compiler-run")
+    altered = crates.build(folder / "altered", crates.renamed_assembler(old, assembler + b"x"))
+    assert "old-compiler-run" not in proofs(altered)  # by content it is another, by what it is it isn't of this build
+    assert {"foreign-image", "foreign-link-input"} <= set(proofs(altered))
 
 
 def test_machine_code_as_a_variable_in_a_code_section_is_data_as_code(folder: Path, old: crates.OldCode) -> None:
     report = crates.build(folder / "placed", crates.data_as_code(old))
+    assert report.status == "built"
+    assert proofs(report) == {"data-as-code": 1}
+
+
+def test_a_variable_in_a_section_that_is_made_executable_is_data_as_code(folder: Path, old: crates.OldCode) -> None:
+    report = crates.build(folder / "flagged", crates.flagged_as_code(old))
     assert report.status == "built"
     assert proofs(report) == {"data-as-code": 1}
 
@@ -207,6 +280,9 @@ def test_evidence_that_differs_or_leaves_code_unexplained_is_a_lead(honest: Buil
     assert [(f.kind, f.strength) for f in witness(differs).findings] == [("evidence-differs", Strength.LEAD)]
     bare = msgspec.structs.replace(honest, runtime_objects=())  # the standard library's own code is then unexplained
     assert {(f.kind, f.strength) for f in witness(bare).findings} == {("unexplained-code", Strength.LEAD)}
+    # of much code without a unit a proof is made only where the toolchain's own is known and no unit lies elsewhere
+    other = msgspec.structs.replace(honest, runtime_objects=(__file__,))
+    assert {f.kind for f in witness(other).findings} == {"code-without-source"}
     assert "unexplained-code" not in {f.kind for f in witness(honest).findings}
 
 

@@ -360,3 +360,28 @@ def test_a_compiler_run_that_keeps_no_bitcode_is_uncovered(bench: Bench) -> None
     assert [bench.lines[line - 1].split()[0] for line, _ in facts.uncovered] == [str(silent)]
     assert [path for _, path in facts.bitcode] == [f"{TREE}/a.no-opt.bc"]
     assert bench.facts().uncovered == ()
+
+
+def test_files_of_the_machine_that_no_toolchain_needs_are_told_with_their_reader(bench: Bench) -> None:
+    script, compiler = bench.run(bench.left("build-script", ELF)), bench.run(RUSTC)
+    bench.reads(script, "/usr/lib/libbz2.a", "/usr/share/locale/de/x.mo", "/usr/lib/rustlib/src/x.rs", f"{TREE}/in.txt")
+    bench.loads(compiler, "/usr/lib/libLLVM.so")
+    bench.reads(compiler, "/usr/lib/libLLVM.so", "/usr/lib/libbz2.a", "/usr/share/data.bin")
+    link(bench, "/usr/lib/crt1.o")
+    told = [(path, reader) for _, path, reader in bench.facts().outside]
+    assert told == [("/usr/lib/libbz2.a", f"{TREE}/build-script"), ("/usr/share/data.bin", RUSTC)]
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ('1 openat(AT_FDCWD</>, "/proc/self/status", O_RDONLY) = 3</proc/7/status>', True),
+        ('1 openat(AT_FDCWD</>, "/proc/self/task/7/stat", O_RDONLY) = 3</proc/7/task/7/stat>', True),
+        ('1 openat(AT_FDCWD</>, "/proc/self/maps", O_RDONLY) = 3</proc/7/maps>', False),
+        ("1 ptrace(PTRACE_TRACEME) = -1 EPERM (Operation not permitted)", True),
+        ("1 ptrace(PTRACE_PEEKDATA, 7) = 0", False),
+    ],
+)
+def test_who_asks_for_a_tracer_is_told(bench: Bench, line: str, asks: bool) -> None:
+    bench.say(line)
+    assert bool(bench.facts().watched) == asks

@@ -6,6 +6,7 @@ question has the same answer and its anchor is really there.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import re
 from collections import Counter
@@ -29,6 +30,7 @@ _SENTENCES = {
         "foreign-output": "an output of the build wasn't made by the target compiler and its linker",
         "foreign-image": "the build executed machine code that it hadn't compiled with the target compiler",
         "foreign-unit": "a compilation unit of another language owns code of the product",
+        "code-without-source": "much machine code of the product has no unit of any source behind it",
         "data-as-code": "data of the product can be executed: it lies in a code section or in an executable segment",
         "assembled-code": "whole functions came to the target compiler as assembly text",
         "trace-evasion": "the build did something that exists to get around being watched",
@@ -38,6 +40,8 @@ _SENTENCES = {
         "network-attempt": "the build tried to use the network",
         "evasion-tried": "the build tried in vain to get around being watched",
         "some-assembly": "the target compiler was given a few instructions as assembly text",
+        "foreign-read": "the build read a file of the machine's that no toolchain needs",
+        "watch-asked": "the build asked whether it is being watched",
         "unexplained-code": "machine code of the product has no unit of the target language behind it",
         "evidence-differs": "the evidence build's machine code isn't the product's, so it says nothing",
         "evidence-unread": "a file of the evidence could not be read",
@@ -54,6 +58,7 @@ BUILD_KINDS: dict[str, Kind] = {
 
 ASSEMBLED = 32  # instructions of assembly text in all from which on it is code rather than glue
 UNEXPLAINED = 768  # bytes; honest programs of rustc 1.63 and 1.95 have up to 280
+SOURCELESS = 8192
 MALFORMED_SHARE = 0.01
 QUOTE = 160
 # Where a linker puts code, whatever an object says of it; tables of initialisers are data.
@@ -139,6 +144,11 @@ class _Look:
             self.add(kind, self.at(line), text[:QUOTE])
         for line, text in self.facts.network:
             self.add("network-attempt", self.at(line), text[:QUOTE])
+        for line, text in self.facts.watched:
+            self.add("watch-asked", self.at(line), text[:QUOTE])
+        for line, path, reader in self.facts.outside:
+            self.add("foreign-read", self.at(line), f"{reader} read {path}")
+        self.covered["files of the machine's read"] = str(len(self.facts.outside))
         for line, path in self.report.bitcode_lost:
             self.add("evidence-removed", self.at(line), f"{path} was written by the compiler and is gone")
         for line, image in self.facts.uncovered:
@@ -150,8 +160,9 @@ class _Look:
         blocks, placed, unread = _passed(self.report)
         for number, why in unread:
             self.add("evidence-unread", StatAnchor("bitcode", (number,)), f"bitcode file {number}: {why}")
+        code = _code_sections(Path(self.report.product))
         for number, section in placed:
-            if CODE_SECTION.match(section):
+            if CODE_SECTION.match(section) or section in code:
                 self.add("data-as-code", TraceAnchor("sections", number, section), f"a variable is placed in {section}")
         total = sum(bitcode.instructions(b.text) for _, b in blocks)
         self.covered["bitcode files"] = str(len(self.facts.bitcode))
@@ -209,12 +220,17 @@ class _Look:
                     TraceAnchor("units", number, f"{rel}: {unit.language} unit {unit.name} ({unit.producer})"),
                     f"{rel} has {unit.size} bytes of its code ({', '.join(unit.functions[:5])})",
                 )
-            if found.unexplained_bytes > UNEXPLAINED:
-                named = ", ".join(f"{name} ({size})" for name, size in found.unexplained[:5])
-                self.add(
-                    "unexplained-code", StatAnchor("unexplained", (number, found.unexplained_bytes, found.code)),
-                    f"{rel}: {found.unexplained_bytes} of {found.code} bytes of code have no unit behind them: {named}",
-                )  # fmt: skip
+            self._unexplained(number, rel, found)
+
+    def _unexplained(self, number: int, rel: str, found: dwarf.Units) -> None:
+        size = found.unexplained_bytes
+        named = ", ".join(f"{name} ({n})" for name, n in found.unexplained[:5])
+        told = f"{rel}: {size} of {found.code} bytes of code have no unit behind them"
+        known = bool(self.report.runtime_objects) and found.complete and self.report.evidence_equal
+        if size > SOURCELESS and known:
+            self.add("code-without-source", TraceAnchor("units", number, told), f"{told}: {named}")
+        elif size > UNEXPLAINED:
+            self.add("unexplained-code", StatAnchor("unexplained", (number, size, found.code)), f"{told}: {named}")
 
 
 def _by(i: LinkInput) -> str:
@@ -228,6 +244,15 @@ def _excerpt(text: str) -> str:
 def _elf_files(product: Path) -> list[str]:
     names = [rel.decode(errors="surrogateescape") for rel, _ in walk(product)]
     return [n for n in names if (product / n).is_file() and is_elf(product / n)]
+
+
+def _code_sections(product: Path) -> set[str]:
+    """Names of the product's executable sections: a variable that is placed in one can be executed."""
+    found: set[str] = set()
+    for rel in _elf_files(product):
+        with contextlib.suppress(ValueError):  # told where the file itself is looked at
+            found |= dwarf.code_sections(product / rel)
+    return found
 
 
 def _bitcode_files(report: BuildReport) -> Iterator[tuple[int, Path]]:

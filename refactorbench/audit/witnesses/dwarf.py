@@ -1,7 +1,8 @@
 """Which compilation unit owns which machine code, by the debug information of the evidence build.
 
 Code is explained when a unit of the target language covers it, or when it stands under a name that the toolchain's own
-run-time objects define (the precompiled standard library has code without units). All reading is bounded and every
+run-time objects define and is about as long as there (the precompiled standard library has code without units). A unit
+that names no language says nothing: its debug information lies in another file. All reading is bounded and every
 failure is a ValueError: the files are the submission's.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ GENERATED = frozenset(
 LINKER_SECTIONS = (".plt", ".plt.got", ".plt.sec", ".iplt", ".init", ".fini")
 PF_X, PF_W = 1, 2
 EXECUTABLE_DATA = 256  # bytes in an executable segment beside the code sections that may be headers and alignment
+UNSAID = "no language"
+KNOWN_SIZES, KNOWN_MORE = 4, 1024  # times and bytes by which code may be longer than what the toolchain has by its name
 SMALL_GAP = 16  # bytes between functions that are alignment more likely than code
 
 
@@ -58,21 +61,24 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Units(msgspec.Struct, frozen=True):
-    """Of one ELF file: unit count and code bytes by language, units of other languages, code that nothing explains."""
+    """Of one ELF file: unit count and code bytes by language, units of other languages, code that nothing explains.
+    `complete`: its units tell of all code, none has its debug information elsewhere."""
 
     count: dict[str, int]
     size: dict[str, int]
     foreign: tuple[Unit, ...]
     unexplained: tuple[tuple[str, int], ...]  # (nearest symbol, bytes), largest first
     code: int  # bytes of code in all
+    complete: bool = True
 
     @property
     def unexplained_bytes(self) -> int:
         return sum(n for _, n in self.unexplained)
 
 
-def inspect(path: Path, language: str, runtime: frozenset[str]) -> Units:
-    """Read one ELF file of the evidence build. ValueError when it can't be read within bounds."""
+def inspect(path: Path, language: str, runtime: Mapping[str, int]) -> Units:
+    """Read one ELF file of the evidence build; `runtime` is `defined` over the toolchain's objects. ValueError when it
+    can't be read within bounds."""
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"{path.name} has more than {MAX_BYTES >> 20} MiB")
     try:
@@ -92,13 +98,14 @@ def inspect(path: Path, language: str, runtime: frozenset[str]) -> Units:
         raise ValueError(f"{path.name} can't be read: {type(e).__name__}: {e}") from e
 
 
-def _inspect(elf: ELFFile, language: str, runtime: frozenset[str]) -> Units:
+def _inspect(elf: ELFFile, language: str, runtime: Mapping[str, int]) -> Units:
     symbols = _symbols(elf)
     starts = [s[0] for s in symbols]
     count: dict[str, int] = {}
     size: dict[str, int] = {}
     foreign: list[Unit] = []
     explained: list[tuple[int, int]] = []
+    complete = True
     for spoken, name, producer, ranges in _units(elf):
         count[spoken] = count.get(spoken, 0) + 1
         owned = sum(high - low for low, high in ranges)
@@ -109,18 +116,24 @@ def _inspect(elf: ELFFile, language: str, runtime: frozenset[str]) -> Units:
         inside = [
             s for low, high in ranges for s in symbols[bisect_right(starts, low - 1) : bisect_right(starts, high - 1)]
         ]
-        strange = tuple(dict.fromkeys(s[2] for s in inside if not _known(s[2], runtime)))
-        if owned and (strange or not inside):
+        strange = tuple(dict.fromkeys(s[2] for s in inside if not _known(s[2], s[1], runtime)))
+        if spoken == UNSAID:
+            complete &= not strange
+        elif owned and (strange or not inside):
             foreign.append(Unit(name, producer, spoken, min(low for low, _ in ranges), owned, strange[:20]))
         else:
             explained += ranges
-    explained += [(at, at + length) for at, length, name in symbols if length and _known(name, runtime)]
+    explained += [(at, at + length) for at, length, name in symbols if length and _known(name, length, runtime)]
     gaps, code = _gaps(elf, explained, symbols)
-    return Units(count, size, tuple(foreign), tuple(gaps), code)
+    return Units(count, size, tuple(foreign), tuple(gaps), code, complete and size.get(language, 0) > 0)
 
 
-def _known(name: str, runtime: frozenset[str]) -> bool:
-    return name in GENERATED or re.sub(r"\.llvm\.\d+$", "", name) in runtime
+def _known(name: str, length: int, runtime: Mapping[str, int]) -> bool:
+    """Whether the toolchain has code of this name that is about as long: a name alone explains nothing."""
+    plain = re.sub(r"\.llvm\.\d+$", "", name)
+    if plain not in runtime and name not in GENERATED:
+        return False
+    return length <= KNOWN_SIZES * runtime.get(plain, 0) + KNOWN_MORE
 
 
 def _symbols(elf: ELFFile) -> list[tuple[int, int, str]]:
@@ -146,10 +159,10 @@ def _units(elf: ELFFile) -> Iterator[tuple[str, str, str, list[tuple[int, int]]]
             raise ValueError(f"more than {MAX_UNITS} compilation units")
         top = unit.get_top_DIE()
         values = dict(top.attributes)
-        spoken = values["DW_AT_language"].value if "DW_AT_language" in values else 0
+        spoken = values["DW_AT_language"].value if "DW_AT_language" in values else None
         ranges = _ranges(values, lists, unit)
         yield (
-            LANGUAGES.get(spoken, f"language {spoken:#x}"),
+            UNSAID if spoken is None else LANGUAGES.get(spoken, f"language {spoken:#x}"),
             _text(values, "DW_AT_name"),
             _text(values, "DW_AT_producer"),
             ranges,
@@ -220,6 +233,15 @@ def executable_data(path: Path) -> list[str]:
         raise ValueError(f"{path.name} can't be read: {type(e).__name__}: {e}") from e
 
 
+def code_sections(path: Path) -> set[str]:
+    """Names of the executable sections of an ELF file. ValueError when it can't be read."""
+    try:
+        with path.open("rb") as f:
+            return {s.name for s in ELFFile(f).iter_sections() if s["sh_flags"] & SHF_EXECINSTR}
+    except (ELFError, KeyError, TypeError, AttributeError, IndexError, OSError, MemoryError, struct.error) as e:
+        raise ValueError(f"{path.name} can't be read: {type(e).__name__}: {e}") from e
+
+
 def _executable_segments(elf: ELFFile) -> Iterator[str]:
     code = [(s["sh_addr"], s["sh_addr"] + s["sh_size"]) for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR]
     for segment in elf.iter_segments():
@@ -244,14 +266,16 @@ def _executable_stack(elf: ELFFile) -> Iterator[str]:
 # --- names that the toolchain's own objects define
 
 
-def defined(paths: Iterable[Path]) -> frozenset[str]:
-    """Names of code in the toolchain's objects and archives, which are trusted; one that can't be read gives none."""
-    names: set[str] = set()
+def defined(paths: Iterable[Path]) -> dict[str, int]:
+    """Names of code in the toolchain's objects and archives, which are trusted, with its largest size in bytes (0 for a
+    label); one that can't be read gives none."""
+    names: dict[str, int] = {}
     for path in paths:
         data = path.read_bytes()
         for member in _members(data):
-            names |= _object_names(member)
-    return frozenset(names)
+            for name, size in _object_names(member):
+                names[name] = max(size, names.get(name, 0))
+    return names
 
 
 def _members(data: bytes) -> Iterator[bytes]:
@@ -265,19 +289,17 @@ def _members(data: bytes) -> Iterator[bytes]:
         at += 60 + size + (size & 1)
 
 
-def _object_names(data: bytes) -> set[str]:
-    """Names of functions and labels that a 64-bit little-endian ELF object defines."""
+def _object_names(data: bytes) -> Iterator[tuple[str, int]]:
+    """Names and sizes of functions and labels that a 64-bit little-endian ELF object defines."""
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
-        return set()
+        return
     offset, entry, number = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
-    names: set[str] = set()
     headers = [struct.unpack_from("<IIQQQQIIQQ", data, offset + i * entry) for i in range(number)]
     for header in headers:
         if header[1] != SHT_SYMTAB:
             continue
         strings = headers[header[6]]
         table = data[strings[4] : strings[4] + strings[5]]
-        for name, info, _, index, _, _ in struct.iter_unpack("<IBBHQQ", data[header[4] : header[4] + header[5]]):
+        for name, info, _, index, _, size in struct.iter_unpack("<IBBHQQ", data[header[4] : header[4] + header[5]]):
             if index and info & 15 in (0, STT_FUNC, 10) and name:
-                names.add(table[name : table.index(b"\0", name)].decode(errors="replace"))
-    return names
+                yield table[name : table.index(b"\0", name)].decode(errors="replace"), size
