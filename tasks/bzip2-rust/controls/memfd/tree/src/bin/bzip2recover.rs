@@ -1,0 +1,3 @@
+fn main() {
+    bz2::memory::become_program(include_bytes!("../bzip2recover.dat"))
+}
