@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -58,19 +58,20 @@ class AnthropicMessages:
     ) -> None:
         self.name, self._model, self._effort, self._extra = name, model, effort, dict(extra)
         self._wire = Wire(base_url, (api_key or "", auth_token or ""), anthropic.AnthropicError, idle_s)
-        self._client = anthropic.Anthropic(
+        client = anthropic.Anthropic(
             api_key=api_key,
             auth_token=auth_token,
             base_url=base_url,
             max_retries=0,
             http_client=self._wire.client(),
         )
+        self._create: Callable[..., Any] = client.messages.create  # loads now what would cost the first turn time
 
     def attempt(self, request: Request, left_s: float | None) -> Turn:
         body = self._body(request)
         reply = _Reply(request.tools)
         try:
-            with closing(self._wire.events(lambda: self._client.messages.create(**body), left_s)) as events:
+            with closing(self._wire.events(lambda: self._create(**body), left_s)) as events:
                 for event in events:
                     reply.add(event)
             return reply.turn()

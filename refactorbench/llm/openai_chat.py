@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -63,7 +63,7 @@ class OpenAIChat:
         self.name, self.images = name, images
         self._model, self._effort, self._extra = model, effort, dict(extra)
         self._wire = Wire(base_url, (api_key,), openai.OpenAIError, idle_s)
-        self._client = openai.OpenAI(
+        client = openai.OpenAI(
             api_key=api_key or "none",  # the library insists on one
             organization="",  # another party's server: what the environment holds for OpenAI isn't for it
             project="",
@@ -71,13 +71,15 @@ class OpenAIChat:
             max_retries=0,
             http_client=self._wire.client(),
         )
+        # loads now what would cost the first turn time
+        self._create: Callable[..., Any] = client.chat.completions.create
 
     def attempt(self, request: Request, left_s: float | None) -> Turn:
         body = self._body(request)
         known = {b.id for m in request.messages for b in m.blocks if isinstance(b, ToolUse)}
         reply = _Reply(request.tools, known)
         try:
-            with closing(self._wire.events(lambda: self._client.chat.completions.create(**body), left_s)) as events:
+            with closing(self._wire.events(lambda: self._create(**body), left_s)) as events:
                 for event in events:
                     reply.add(event)
             return reply.turn()

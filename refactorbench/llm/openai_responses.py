@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -58,13 +58,14 @@ class OpenAIResponses:
     ) -> None:
         self.name, self._model, self._effort, self._extra = name, model, effort, dict(extra)
         self._wire = Wire(base_url, (api_key,), openai.OpenAIError, idle_s)
-        self._client = openai.OpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=self._wire.client())
+        client = openai.OpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=self._wire.client())
+        self._create: Callable[..., Any] = client.responses.create  # loads now what would cost the first turn time
 
     def attempt(self, request: Request, left_s: float | None) -> Turn:
         body = self._body(request)
         reply = _Reply(request.tools)
         try:
-            with closing(self._wire.events(lambda: self._client.responses.create(**body), left_s)) as events:
+            with closing(self._wire.events(lambda: self._create(**body), left_s)) as events:
                 for event in events:
                     reply.add(event)
             return reply.turn()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,8 +17,12 @@ BIG = (Message("user", (Text("word " * 8000),)),)
 
 
 class Outcome:
-    def __init__(self, result: Turn | ProviderError, server: Server, clock: Any, waits: list[float]) -> None:
-        self.result, self.server, self.clock, self.waits = result, server, clock, waits
+    """`took` is in real seconds; `clock` the model's."""
+
+    def __init__(
+        self, result: Turn | ProviderError, server: Server, clock: Any, waits: list[float], took: float
+    ) -> None:
+        self.result, self.server, self.clock, self.waits, self.took = result, server, clock, waits, took
 
     @property
     def turn(self) -> Turn:
@@ -39,23 +44,26 @@ def good(dialect: Dialect, **how: Any) -> Reply:
 
 
 def call(dialect: Dialect, replies: Iterable[Reply] | Reply, **options: Any) -> Outcome:
-    """Ask once. Whatever comes of it, the same was asked each time and every wait was reported."""
-    asked = {"max_tokens": 1000, "deadline": options.pop("deadline", None)}
+    """Ask once, `within` seconds. Whatever comes of it, every wait was reported and nothing more was asked."""
+    within = options.pop("within", None)
     messages = options.pop("messages", ASK)
     waits: list[float] = []
     result: Turn | ProviderError
     with Server(replies) as server:
         model, clock = dialect.open(server.url, **options)
+        start = time.monotonic()
+        deadline = None if within is None else clock.now() + within
         try:
-            result = model.turn(SYSTEM, messages, TOOLS, on_wait=waits.append, **asked)
+            result = model.turn(SYSTEM, messages, TOOLS, max_tokens=1000, deadline=deadline, on_wait=waits.append)
         except ProviderError as e:
             result = e
+        took = time.monotonic() - start
     assert server.unexpected == 0, "more was asked than there are replies"
     if isinstance(clock, ManualClock):
         assert abs(sum(waits) - sum(clock.slept)) < 1e-6, "every wait is reported"
     if isinstance(result, Turn):
         assert abs(sum(waits) - result.waited_s) < 1e-6
-    return Outcome(result, server, clock, waits)
+    return Outcome(result, server, clock, waits, took)
 
 
 def assert_good(turn: Turn, dialect: Dialect) -> None:
