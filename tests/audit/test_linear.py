@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 import time
+import zlib
 from collections.abc import Callable
 
 import pytest
 
-from refactorbench.audit.witnesses import languages, texts
+from refactorbench.audit.witnesses import binaries, decode, languages, texts
 
 TEXTS: dict[str, Callable[[int], bytes]] = {
     "newlines": lambda n: b"\n" * n,
@@ -31,6 +33,27 @@ def test_hostile_text_is_read_in_linear_time(name: str) -> None:
     start = time.process_time()
     read(text)
     assert time.process_time() - start < 10  # seconds; the quadratic forms take minutes
+
+
+AR = b"!<arch>\n" + b"x/".ljust(48) + b"60        `\n"
+ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 1, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 4096, 0)
+FORGED = {"archives in archives": AR * 8000, "many tables of sections": ELF * 8000, "modules": b"\0asm\1\0\0\0" * 60000}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_headers_cost_their_length(name: str) -> None:
+    start = time.process_time()
+    assert binaries.find(FORGED[name]) is None
+    assert time.process_time() - start < 10  # seconds; each header may point at all of the others
+
+
+def test_streams_by_the_thousand_are_not_copied_for_each() -> None:
+    blob = zlib.compress(b"some text that is long enough to be a layer of its own") * 4000 + bytes(16 << 20)
+    decoder = decode.Decoder(decode.Bounds())
+    start = time.process_time()
+    found = [decoder.follow(decode.Layer((), blob), step) for step in decoder.archives(blob)]
+    assert len(found) == 4000 and all(found)
+    assert time.process_time() - start < 4  # seconds; 16 MiB copied 4,000 times take longer
 
 
 def test_the_patterns_still_find_what_they_are_for() -> None:
