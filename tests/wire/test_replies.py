@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from refactorbench.llm.models import open_model
 from refactorbench.llm.protocol import Image, Message, Native, Text, ToolResult, ToolSpec, Turn, Usage
 from refactorbench.llm.retry import ManualClock
 
@@ -281,3 +282,12 @@ def test_a_manual_clock_never_really_sleeps() -> None:
     clock = ManualClock()
     clock.sleep(1e9)
     assert clock.now() == 1000.0 + 1e9
+
+
+def test_a_chat_server_that_wants_no_key_is_sent_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"OPENAI_API_KEY": "sk-other-1", "ANTHROPIC_API_KEY": "sk-other-2"}
+    for variable, value in keys.items():
+        monkeypatch.setenv(variable, value)
+    with Server([good(CHAT)]) as server:
+        open_model(f"chat/m@{server.url}/v1", environ=keys).turn("", ASK, (), max_tokens=10)
+    assert server.seen[0].headers["authorization"] == "Bearer none"
