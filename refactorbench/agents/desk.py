@@ -91,7 +91,8 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class Desk:
-    """`notice` is told with the next observation: what a restart has cost."""
+    """`notice` is told with the next observation: what a restart has cost. `longer`: how to give a command more time,
+    where a scaffold has a way."""
 
     def __init__(
         self, layout: Layout, toolchain: Toolchain, task: Task, sandbox: Sandbox, entries: Sequence[Entry],
@@ -103,7 +104,7 @@ class Desk:
         command = layout.command(toolchain, task.budget_hours)
         self.shell = Shell(lambda: sandbox.open_session(command), layout.session, layout.output, state, cut)
         self.selfcheck = SelfCheck(task, sandbox, self.box, TREE, layout.reference, layout.folder / "selfcheck")
-        self.notice = ""
+        self.notice, self.longer = "", ""
         if state.background:
             jobs = "\n".join(f"  {job}" for job in state.background)
             self.notice = (
@@ -123,8 +124,8 @@ class Desk:
             "exit": f"[exit status {ran.status}]",
             "shell": f"[exit status {ran.status}; the command ended the shell itself. A new one was started where the "
             "last command had left it; background jobs go on. Use a subshell, ( ... ), for exit or set -e.]",
-            "time": f"[ended after {limit_s:g} s, its limit, with all that it had started; the shell goes on. Give "
-            f"a longer timeout_s, or start it with & and look at its output in {ran.path}.]",
+            "time": f"[ended after {limit_s:g} s, its limit, with all that it had started; the shell goes on. "
+            f"{self.longer or 'For more, '}start it with & and look at its output in {ran.path}.]",
             "memory": f"[ended: more than {MEMORY_MB} MiB of memory were in use; the shell goes on.]",
             "disk": f"[ended: the files have grown by more than {DISK_MB} MiB; the shell goes on. Remove some.]",
             "output": f"[ended: it had printed more than 64 MiB; the shell goes on. Its output is in {ran.path}.]",

@@ -99,7 +99,7 @@ class Editor:
             return Act(f"{path}, an image:", images=(Image(kind, data),))
         raw = self.box.read(path)
         if b"\0" in raw[:8192]:
-            raise Refused(f"{path} is binary ({len(raw)} bytes). Look at it with `xxd {path} | head`.")
+            raise Refused(f"{path} is binary ({len(raw)} bytes). Look at it with `od -c {path} | head`.")
         lines = decode(raw).split("\n")
         if lines[-1] == "":
             lines.pop()

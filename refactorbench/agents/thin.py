@@ -138,6 +138,7 @@ class Thin:
 
     def __init__(self, desk: Desk, editor: Editor, switches: Switches) -> None:
         self.desk, self.editor, self.switches = desk, editor, switches
+        desk.longer = "Give a longer timeout_s, or "
         self.texts = Texts(REMINDER, CUT, switches.reminders)
         self.keep_last, self.fold_at = switches.keep_last, switches.fold_at
         self.folds, self.max_tokens = switches.folds, switches.max_tokens

@@ -33,12 +33,12 @@ def thin() -> str:
     wrong = MAIN.replace("byte + 13", "byte + 12")
     return "".join(
         (
-            line("I look around.", bash("ls; git log --oneline; id -u"), edit("view", "tally.c")),
+            line("I look around.", bash("ls; id -u"), edit("view", "tally.c")),
             line("", bash("printf 'a b\\nc' | /build/reference/bin/tally count; export NOTE=kept")),
             line("Now I would write it in Rust."),
             line("", edit("create", "Cargo.toml", file_text=MANIFEST), edit("create", "Cargo.lock", file_text=LOCK)),
             line("", edit("create", "src/main.rs", file_text=wrong), ("selfcheck", {"cases": CASES})),
-            line("", bash(f"git rm -q -f tally.c tally.h Makefile; {BUILD}", timeout_s=300)),
+            line("", bash(f"rm tally.c tally.h Makefile; {BUILD}", timeout_s=300)),
             line("", ("selfcheck", {"cases": CASES})),
             line("", edit("str_replace", "src/main.rs", old_str="byte + 11,", new_str="byte + 13,")),
             line("", edit("str_replace", "src/main.rs", old_str="byte + 12,", new_str="byte + 13,")),
@@ -67,7 +67,7 @@ def aci() -> str:
             block("create src/main.rs"),
             block("edit 1:1\nfn main() {\n    usage(;\n}\nend_of_edit"),
             block(f"edit 1:1\n{MAIN}end_of_edit"),
-            block(f"run git rm -q -f tally.c tally.h Makefile\n{BUILD}"),
+            block(f"run rm tally.c tally.h Makefile\n{BUILD}"),
             block(f"cat > /tmp/cases <<'END'\n{cases}END"),
             block("selfcheck /tmp/cases"),
             block("submit"),

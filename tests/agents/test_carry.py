@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -103,7 +104,8 @@ def test_the_agent_sees_state_a_and_both_toolchains_and_nothing_of_the_grader(ba
     (tmp_path / "script").write_text(scripts.line("", scripts.bash(looked)) + scripts.line("", ("submit", {})))
     once(bare.root, bare.state_a, tmp_path, f"scripted/{tmp_path / 'script'}")
     text = next(e.text for e in read_entries(tmp_path / "agent" / "journal.jsonl") if isinstance(e, Answered))
-    assert text.startswith("1\n") and "gcc" in text and "cargo" in text and text.count("Read-only file system") == 2
+    commits = 1 if shutil.which("git") else 0
+    assert f"{commits}\ngcc" in text and "gcc" in text and "cargo" in text and text.count("Read-only file system") == 2
     loaded = load_task(bare.root, TASK)
     for hidden in (
         "drivers",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 
 from agents.conftest import MakeShell
 from refactorbench.agents.confined import Refused
-from refactorbench.agents.shell import shorten
+from refactorbench.agents.shell import end_leftover, shorten
+from refactorbench.sandbox.limits import tree
 
 
 def test_directory_variables_functions_and_aliases_are_kept(make_shell: MakeShell) -> None:
@@ -190,3 +192,17 @@ def _runs(pid: int) -> bool:
         return b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except OSError:
         return False
+
+
+def test_what_a_killed_harness_left_is_ended_and_nothing_that_took_its_number(tmp_path: Path) -> None:
+    end_leftover(tmp_path)  # nothing was noted
+    for same in (False, True):
+        with subprocess.Popen(["sleep", "60"]) as other:
+            started = dict(tree(other.pid))[other.pid][19]
+            (tmp_path / "process").write_text(f"{other.pid} {int(started) + (not same)}")
+            reaper = threading.Thread(target=other.wait)
+            reaper.start()
+            end_leftover(tmp_path)
+            assert (other.poll() is not None) is same
+            other.kill()
+            reaper.join()
