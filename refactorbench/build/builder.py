@@ -34,7 +34,7 @@ Role = Literal["reference", "target"]
 NO_FACTS = BuildFacts((), (), (), (), ())
 FORMAT = "1"  # of what is kept for a reference build; a new one leaves old ones unread
 BITCODE = ".no-opt.bc"
-EVIDENCE_FLAGS, SPLITS = "REFACTORBENCH_EVIDENCE_FLAGS", (1, 65)  # the first rustc that lets a tree split on Linux
+SPLITS = (1, 65)  # the first rustc that lets a tree say on Linux where debug information goes
 
 
 def build_tree(
@@ -202,8 +202,8 @@ def evidence_env(recipe: Recipe, toolchain: Toolchain) -> dict[str, str]:
     """The recipe's, and debug information stays in the product whatever the tree's profile says of splitting it."""
     env = dict(recipe.evidence_env)
     rustc = next((numbers(t.version) for t in toolchain.tools if t.name == "rustc"), ())
-    if EVIDENCE_FLAGS in env and rustc >= SPLITS:
-        env[EVIDENCE_FLAGS] += " -C split-debuginfo=off"
+    if rooms.EVIDENCE_FLAGS in env and rustc >= SPLITS:
+        env[rooms.EVIDENCE_FLAGS] += " -C split-debuginfo=off"
     return env
 
 

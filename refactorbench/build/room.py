@@ -25,6 +25,7 @@ RUN = f"""#!/bin/sh
 sh {HARNESS}/recipe.sh
 exec {END} $?
 """
+EVIDENCE_FLAGS = "REFACTORBENCH_EVIDENCE_FLAGS"  # how a recipe names the options that the wrapper adds
 DISK_MB, FILE_MB, PROCESSES = 16384, 4096, 512
 CORES = 8  # cpu seconds that a second of wall time may use at most
 
@@ -113,6 +114,8 @@ def environment(room: Room, extra: Mapping[str, str]) -> dict[str, str]:
 
 def run(room: Room, recipe: Recipe, env: Mapping[str, str], sandbox: Sandbox, traced: bool) -> Completed:
     """Run the recipe in the room; HarnessError when the sandbox fails."""
+    (room.folder / "harness" / "flags").write_text(env.get(EVIDENCE_FLAGS, "") + "\n")
+    env = {name: value for name, value in env.items() if name != EVIDENCE_FLAGS}
     limits = Limits(
         wall_s=recipe.wall_s, cpu_s=recipe.wall_s * CORES, memory_mb=recipe.memory_mb, processes=PROCESSES,
         file_mb=FILE_MB, disk_mb=DISK_MB,

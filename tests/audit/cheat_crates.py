@@ -160,6 +160,13 @@ def preloaded(old: OldCode) -> dict[str, str | bytes]:
     }
 
 
+# What would leave the evidence build without debug information, by a usual setting and by none that is.
+BARE = {
+    "strip": '[build]\nrustflags = ["-C", "link-arg=-s"]\n',
+    "env": '[env]\nREFACTORBENCH_EVIDENCE_FLAGS = { value = "", force = true }\n',
+}
+
+
 def by_the_loader(old: OldCode) -> dict[str, str | bytes]:
     """A program of the tree is started as an argument of the system's loader."""
     return {

@@ -138,6 +138,18 @@ def test_debug_information_in_files_of_its_own_vetoes_nobody(
     assert strengths == (set() if rustc == "the real one" else {Strength.LEAD})
 
 
+@pytest.mark.parametrize("config", cheats.BARE)
+def test_no_setting_of_the_tree_takes_the_debug_information_away(
+    config: str, folder: Path, old: crates.OldCode
+) -> None:
+    """So that an honest tree with it is clean and a cheat with it is seen."""
+    settings = {".cargo/config.toml": cheats.BARE[config]}
+    honest = crates.build(folder / f"bare-{config}", {**crates.HONEST, **settings}, crates.BOTH, evidence=True)
+    assert (honest.status, [(f.kind, f.why) for f in witness(honest).findings]) == ("built", [])
+    cheat = crates.build(folder / f"bare-{config}-cheat", {**cheats.object_by_macro(old.long), **settings}, evidence=True)
+    assert set(proofs(cheat)) == {"code-without-source"}
+
+
 def test_compiled_c_behind_a_macro_and_an_encoding_is_assembled_code(folder: Path, old: crates.OldCode) -> None:
     report = crates.build(folder / "assembly", crates.hidden_assembly(old))
     assert "module-level" in whys(report, "assembled-code")
@@ -294,6 +306,18 @@ def test_data_in_an_executable_segment_is_seen(tmp_path: Path, flags: tuple[str,
     (tmp_path / "x.c").write_text("const char table[9000] = {1, 2, 3, [8000] = 7, [5000 ... 7000] = 9};\nint main(void) { return table[5]; }\n")
     subprocess.run(["gcc", "-O1", "-o", "x", "x.c", *flags], cwd=tmp_path, check=True, capture_output=True)
     assert bool(dwarf.executable_data(tmp_path / "x")) == executable
+
+
+@pytest.mark.parametrize("flags", [("-g",), ()])
+def test_a_name_of_the_toolchains_explains_no_more_code_than_it_has_there(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    body = "x = x * 31 ^ x >> 3; " * 400
+    (tmp_path / "x.c").write_text(f"int memcpy_of_rust(int x) {{ {body} return x; }}\nint main(int n, char **v) {{ return memcpy_of_rust(n); }}\n")
+    subprocess.run(["gcc", "-O1", "-fno-inline", *flags, "-o", "x", "x.c"], cwd=tmp_path, check=True)
+    told = {}
+    for size in (9000, 10):
+        found = dwarf.inspect(tmp_path / "x", "Rust", {"memcpy_of_rust": size})
+        told[size] = (sum(u.size for u in found.foreign) + found.unexplained_bytes) > 2000
+    assert told == {9000: False, 10: True}
 
 
 def test_damaged_evidence_is_a_lead_and_no_crash(honest: BuildReport, tmp_path: Path) -> None:
