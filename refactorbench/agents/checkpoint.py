@@ -157,7 +157,10 @@ class Checkpoints:
         return [item for items in manifest.places.values() for item in items]
 
     def restore(self, digest: str) -> None:
-        """Make every place what it was; what else is there is removed. HarnessError when the checkpoint is damaged."""
+        """Make every place what it was; what else is there is removed, and what belongs to no checkpoint any more too.
+
+        HarnessError when the checkpoint is damaged.
+        """
         manifest = self._read(digest)
         for name, top in self._places.items():
             empty(top)
@@ -165,6 +168,11 @@ class Checkpoints:
             top.chmod(manifest.modes[name])
         self._known = {}
         self._kept = [digest]
+        wanted = {item.data.hex() for items in manifest.places.values() for item in items if item.kind == "f"}
+        for folder, names in ((self._manifests, {digest}), (self._contents, wanted)):
+            for left in folder.iterdir():
+                if left.name not in names:
+                    left.unlink()
 
 
 def empty(top: Path) -> None:

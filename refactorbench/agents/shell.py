@@ -30,6 +30,7 @@ LARGEST_OUTPUT = 64 << 20  # bytes of one command's output; more ends it
 LARGEST_STATE = 1 << 20
 KEPT_OUTPUTS = 200
 START_S, INTERRUPT_S, SETTLE_S = 30.0, 10.0, 0.05
+PAUSE_S = 0.1  # between two interrupts
 TTY_NOISE = "tcsetattr: Inappropriate ioctl for device"  # what bash says of a child that we ended
 
 Ended = Literal["exit", "time", "memory", "disk", "output", "shell", "sandbox"]
@@ -104,7 +105,7 @@ class Shell:
         interrupts, pause = 0, 0.01
         while True:
             word = self._word(pause)
-            pause = 0.1 if why != "exit" else min(pause * 1.5, 0.2)
+            pause = PAUSE_S if why != "exit" else min(pause * 1.5, 0.2)
             if word is not None:
                 kind, *numbers = word.split()
                 if kind == "gone":
@@ -119,6 +120,8 @@ class Shell:
             if why != "exit":
                 self._interrupt(interrupts, before)
                 interrupts += 1
+                if interrupts * PAUSE_S > 6 * INTERRUPT_S:
+                    raise HarnessError("the agent's shell does not end when it is killed (see dmesg): resume")
 
     def _over(self, number: int, deadline: float) -> Ended:
         if time.monotonic() >= deadline:
@@ -140,7 +143,7 @@ class Shell:
             pid = todo.pop()
             todo += children.get(pid, [])
             self._session.signal(pid, SIGINT if times == 0 else SIGKILL)
-        self._session.signal(self._inner, SIGINT if times * 0.1 < INTERRUPT_S else SIGKILL)
+        self._session.signal(self._inner, SIGINT if times * PAUSE_S < INTERRUPT_S else SIGKILL)
 
     def _word(self, seconds: float) -> str | None:
         """The next line that the shell or its keeper said; "gone" when the sandbox has ended, None after `seconds`."""
@@ -166,6 +169,8 @@ class Shell:
         below = [(started, pid) for pid, (parent, started) in processes.items() if parent == self._session.init]
         self._outer = min(below)[1] if below else 0
         self._inner = next((pid for pid, (parent, _) in processes.items() if parent == self._outer), 0)
+        if not self._inner:
+            raise HarnessError("the agent's shell can't be found among the processes of its sandbox: resume")
 
     def _renew(self, sandbox: bool) -> None:
         self._buffer = b""

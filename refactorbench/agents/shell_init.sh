@@ -18,7 +18,8 @@ __rb_done() {
     esac
     [[ ${!__rb_v@a} == *r* ]] || __rb_keep+=("$__rb_v")
   done
-  {
+  # nothing is listed where no process can be started: what was written before is nearer to the truth then
+  [ ${#__rb_all[@]} -gt 0 ] && {
     builtin printf '%s\n' 'for __rb_v in $(compgen -e); do unset -v "$__rb_v"; done; unset -v __rb_v'
     builtin declare -p "${__rb_keep[@]}"
     builtin printf 'cd -- %q\n' "$PWD"

@@ -71,9 +71,11 @@ def test_the_last_two_are_kept_and_nothing_else(tree: Path, tmp_path: Path) -> N
         checkpoints.keep(taken[-1])
     assert {p.name for p in (tmp_path / "kept" / "manifests").iterdir()} == set(taken[-2:])
     assert len(list((tmp_path / "kept" / "contents").iterdir())) == 3 + 2
+    (tmp_path / "kept" / "contents" / "part").write_text("cut off by a kill")
     again = Checkpoints(tmp_path / "kept", {"tree": tree})
     again.restore(taken[-2])
     assert (tree / "count").read_text() == "3" * 100
+    assert len(list((tmp_path / "kept" / "contents").iterdir())) == 3 + 1
     with pytest.raises(HarnessError, match="damaged"):
         again.restore(taken[0])
 

@@ -206,3 +206,12 @@ def test_what_a_killed_harness_left_is_ended_and_nothing_that_took_its_number(tm
             assert (other.poll() is not None) is same
             other.kill()
             reaper.join()
+
+
+def test_a_sandbox_full_of_processes_can_still_be_emptied(make_shell: MakeShell) -> None:
+    shell = make_shell(processes=16)
+    shell.run("cd /usr; export A=1", 10)
+    assert shell.run("for i in {1..60}; do (sleep 66 &); done", 4).ended in ("time", "exit")
+    shell.run("ls", 2)
+    assert shell.run("kill -9 -1", 10).ended == "sandbox"
+    assert shell.run("pwd; echo $A", 10).output == "/usr\n1\n" and shell.state.background == ()
