@@ -149,6 +149,10 @@ def main(turns: int, kills: int, seed: int) -> None:
         whole, killed, hit = whole_and_killed(bare_toy(where / "toy"), where, turns, kills, seed)
         same = told(killed) == told(whole), left(killed) == left(whole)
         print(f"{turns} turns, {hit} kills: transcript equal {same[0]}, files equal {same[1]}")
+        for n, (one, other) in enumerate(zip(told(whole), told(killed), strict=False)):
+            if one != other:
+                print(f"record {n} differs first:\n{one}\n{other}")
+                break
 
 
 if __name__ == "__main__":  # PYTHONPATH=tests python -m agents.killing 200 100 1
