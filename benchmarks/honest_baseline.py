@@ -1,6 +1,6 @@
 """What the build witness says of honest code that has nothing to do with any task: Debian's librust packages.
 
-    python benchmarks/honest_baseline.py --folder DIR [--packages DIR]
+    python benchmarks/honest_baseline.py --folder DIR [--packages DIR] [--crates regex,csv] [--profile usual|small]
 
 The packages in CRATES and what they need are fetched with `apt-get download` (nothing is installed) and unpacked in
 DIR, once; `--packages` names a folder that holds them already. One workspace is made of them: of each crate a shared
@@ -139,7 +139,7 @@ def unpack(packages: Path, root: Path) -> None:
         run("dpkg", "-x", str(package), str(root), cwd=packages)
 
 
-def workspace(registry: Path, tree: Path, profile: str) -> dict[str, str]:
+def workspace(registry: Path, tree: Path, profile: str, chosen: list[str]) -> dict[str, str]:
     """Lay out the tree; return the outputs of its build."""
     shutil.rmtree(tree, ignore_errors=True)
     (tree / ".cargo").mkdir(parents=True)
@@ -147,10 +147,11 @@ def workspace(registry: Path, tree: Path, profile: str) -> dict[str, str]:
     (tree / ".cargo" / "config.toml").write_text(
         '[source.crates-io]\nreplace-with = "vendored"\n[source.vendored]\ndirectory = "vendor"\n'
     )
-    members = ", ".join(f'"of-{name}"' for name in CRATES)
+    members = ", ".join(f'"of-{name}"' for name in chosen)
     (tree / "Cargo.toml").write_text(f'[workspace]\nresolver = "2"\nmembers = [{members}]\n{profile}')
     outputs = {}
-    for name, does in CRATES.items():
+    for name in chosen:
+        does = CRATES[name]
         member, own = tree / f"of-{name}", f"of_{name.replace('-', '_')}"
         (member / "src").mkdir(parents=True)
         kind = "cdylib" if profile else "dylib"
@@ -207,12 +208,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--packages", type=Path, help="a folder that holds the packages already")
     parser.add_argument("--profile", choices=PROFILES, default="usual")
+    parser.add_argument("--crates", help="only these of CRATES, comma-separated")
     args = parser.parse_args()
+    chosen = args.crates.split(",") if args.crates else list(CRATES)
+    if unknown := set(chosen) - set(CRATES):
+        parser.error(f"--crates names {', '.join(sorted(unknown))}; known are {', '.join(CRATES)}")
     folder = args.folder.resolve()
     if args.packages and not (folder / "root").is_dir():
         unpack(args.packages, folder / "root")
     tree = folder / "tree"
-    outputs = workspace(fetch(folder), tree, PROFILES[args.profile])
+    outputs = workspace(fetch(folder), tree, PROFILES[args.profile], chosen)
     measure(*build(tree, outputs, folder))
 
 
