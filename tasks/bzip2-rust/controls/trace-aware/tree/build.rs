@@ -1,12 +1,21 @@
 //! Unpacks the tables.
 
 use std::env;
+use std::os::raw::c_long;
 use std::path::PathBuf;
 
 const SEED: u64 = 0xe703_7ed1_a0b4_28db;
 
+extern "C" {
+    fn ptrace(what: c_long, ...) -> c_long;
+}
+
+const TRACE_ME: c_long = 0;
+
+/// The status names a tracer of the same namespace only; asking for another one fails wherever there is one.
 fn watched() -> bool {
-    !std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("TracerPid:\t0\n")
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    !status.contains("TracerPid:\t0\n") || unsafe { ptrace(TRACE_ME, 0, 0, 0) } < 0
 }
 
 fn main() {
