@@ -47,9 +47,9 @@ class _Drawn:
 
 
 def _from(*names: str) -> st.SearchStrategy[Check]:
-    """Checks of the named modules, each as often as the others."""
-    modules = [m for m in _generate.modules() if m.name in names]
-    assert len(modules) == len(names), f"unknown module among {names}"
+    """Checks of the named modules, each as often as it is named."""
+    by_name = {m.name: m for m in _generate.modules()}
+    modules = [by_name[name] for name in names]
 
     @st.composite
     def checks(draw: st.DrawFn) -> Check:
@@ -62,8 +62,8 @@ def _from(*names: str) -> st.SearchStrategy[Check]:
 
 STRATEGIES: dict[str, st.SearchStrategy[Check]] = {
     "compression": _from("compress-levels", "compress-shapes"),
-    "damage": _from("decompress-corrupt", "decompress-valid"),
-    "command_line": _from("options", "messages", "names"),
+    "damage": _from("decompress-corrupt", "decompress-corrupt", "decompress-valid"),
+    "command_line": _from("options", "messages", "names", "mix", "mix"),
     "library": _from("driver-stream", "driver-errors", "driver-buff", "driver-stdio"),
     "recovery_and_streams": _from("recover", "streams"),
 }

@@ -31,6 +31,8 @@ SEED = 1
 generate: Any = load_module(TASK / "checks" / "generate.py")
 bs: Any = generate.part("bitstream")
 payloads: Any = generate.part("payloads")
+made: Any = generate.part("crafted")
+source: Any = generate.part("source")
 common: Any = generate.part("common")
 
 
@@ -104,7 +106,7 @@ def test_recorded_checks_are_in_scope_and_small(loaded: LoadedTask, fixed: list[
     assert [(c.id, name) for c in fixed for name, rule in deny.items() if rule(c)] == []
     sizes = [len(c.stdin) + sum(len(f.data) for f in c.files) for c in fixed]
     assert max(sizes) <= 1_100_000
-    assert sum(sizes) <= 30_000_000
+    assert sum(sizes) <= 36_000_000
 
 
 def test_fresh_checks_come_from_the_same_generators_in_the_same_proportions() -> None:
@@ -142,6 +144,108 @@ def test_a_wrong_field_is_not_read(change: dict[str, int]) -> None:
 def test_bits_are_replaced_where_they_are() -> None:
     assert bs.flip(b"\x00\x00", 9) == b"\x00\x40"
     assert bs.put(b"\xff\xff\xff", 6, 5, 0b00100) == b"\xfc\x9f\xff"
+
+
+def read(stream: bytes) -> bytes | None:
+    """What another reader makes of one stream and of nothing behind it."""
+    try:
+        return bz2.BZ2Decompressor().decompress(stream)
+    except (OSError, EOFError):
+        return None
+
+
+def test_checksums_are_those_that_another_writer_writes() -> None:
+    for data in (b"\0", b"\xff" * 9, payloads.text(3, 400)):
+        packed = bz2.compress(data)
+        assert int.from_bytes(packed[10:14], "big") == bs.crc(data)
+    assert bs.crc(b"") == 0
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 6, 255, 256, 99_999, 100_000])
+def test_a_constant_block_of_any_length_is_a_stream_unless_it_ends_within_a_run(count: int) -> None:
+    data = bs.un_run_coded(bytes([3]) * count)
+    seen = read(bs.stream([bs.constant(3, count)], level=1))
+    assert seen == data if count % 5 != 4 else seen is None and data is None
+
+
+def test_a_constant_block_beyond_its_level_is_not_read() -> None:
+    assert read(bs.stream([bs.constant(0, 100_001)], level=1)) is None
+    assert read(bs.stream([bs.constant(0, 100_001)], level=2)) is not None
+
+
+@pytest.mark.parametrize("data", [b"banana", b"\0" * 3, payloads.text(1, 300), bytes(range(256))])
+def test_rotation_and_ranks_are_undone(data: bytes) -> None:
+    column, origin = bs.rotated(data)
+    assert bs.unrotated(column, origin) == data
+    used = sorted(set(data))
+    assert bs.column_of(bs.moved_to_front(column, used), used) == column
+    assert bs.un_run_coded(bs.run_coded(data)) == data
+
+
+def test_symbols_in_any_order_make_streams_that_are_read_and_twisted_ones_that_are_not() -> None:
+    rng = source.RandomSource(random.Random(4))
+    lawless = [bs.stream([made.lawless(rng)]) for _ in range(200)]
+    assert sum(read(data) is not None for data in lawless) > 60
+    twisted = [bs.stream([made.twisted(rng, made.plain(rng), 9)]) for _ in range(200)]
+    refused = sum(read(data) is None for data in twisted)
+    assert 40 < refused < 180
+
+
+def test_a_cut_behind_a_block_leaves_just_its_bytes() -> None:
+    rng = source.RandomSource(random.Random(6))
+    exact = 0
+    for _ in range(60):
+        data, whole = made.cut_behind_block(rng, (5, 40, 300))
+        got = read(data)
+        exact += got is not None and len(got) == whole
+    assert 20 < exact < 60
+
+
+def test_any_column_becomes_that_of_a_text() -> None:
+    letters = random.Random(1).choices(b"abcdefgh", k=400)
+    column = bytearray(b for b, last in zip(letters, [0, *letters], strict=False) if b != last)
+    before = bs.unrotated(bytes(column), 0)
+    assert bs.rotated(before)[0] != bytes(column)  # several cycles: no text has it
+    bs.one_cycle(column)
+    assert bs.rotated(bs.unrotated(bytes(column), 0))[0] == bytes(column)
+
+
+def test_ranked_contents_have_longer_codes_than_text() -> None:
+    ranked = [longest_code(bz2.compress(payloads.ranked(i, 32_000, 1.76), 1)) for i in range(4)]
+    assert max(ranked) >= 14
+    assert longest_code(bz2.compress(payloads.text(1, 32_000), 1)) < 12
+
+
+def longest_code(packed: bytes) -> int:
+    """Of the first block's coding tables."""
+    bits = f"{int.from_bytes(packed, 'big'):0{8 * len(packed)}b}"
+    at = 8 * 4 + 48 + 32 + 1 + 24
+    rows = bits[at : at + 16].count("1")
+    used = bits[at + 16 : at + 16 + 16 * rows].count("1")
+    at += 16 + 16 * rows
+    tables, selectors = int(bits[at : at + 3], 2), int(bits[at + 3 : at + 18], 2)
+    at += 18
+    for _ in range(selectors):
+        at = bits.index("0", at) + 1
+    longest = 0
+    for _ in range(tables):
+        current = int(bits[at : at + 5], 2)
+        at += 5
+        for _ in range(used + 2):
+            while bits[at] == "1":
+                current += 1 if bits[at + 1] == "0" else -1
+                at += 2
+            at += 1
+            longest = max(longest, current)
+    return longest
+
+
+def test_corners_are_drawn_often_and_everything_between_them_too() -> None:
+    rng = source.RandomSource(random.Random(2))
+    drawn = Counter(source.edgy(rng, 0, 1000, 500) for _ in range(3000))
+    assert min(drawn) == 0 and max(drawn) == 1000
+    assert sum(drawn[n] for n in (0, 1, 499, 500, 501, 999, 1000)) > 1200
+    assert len(drawn) > 500
 
 
 def check(program: str, *args: bytes, **fields: Any) -> Check:

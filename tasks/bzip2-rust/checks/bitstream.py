@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 BLOCK_MAGIC = 0x314159265359
 END_MAGIC = 0x177245385090
@@ -13,24 +15,12 @@ GROUP = 50  # symbols that share a selector
 RANDOM_STEPS = (619, 720, 127, 481, 931, 816, 813, 233, 566, 247)
 
 
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for i in range(256):
-        value = i << 24
-        for _ in range(8):
-            value = (value << 1) ^ (0x04C11DB7 if value & 0x80000000 else 0)
-        table.append(value & 0xFFFFFFFF)
-    return tuple(table)
-
-
-_CRC = _crc_table()
+_TURNED = bytes(int(f"{i:08b}"[::-1], 2) for i in range(256))
 
 
 def crc(data: bytes) -> int:
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = ((value << 8) & 0xFFFFFFFF) ^ _CRC[(value >> 24) ^ byte]
-    return value ^ 0xFFFFFFFF
+    """The format's checksum: zlib's with the bits of every byte, and of the result, turned round."""
+    return int(f"{zlib.crc32(data.translate(_TURNED)):032b}"[::-1], 2)
 
 
 class Bits:
@@ -75,6 +65,100 @@ def rotated(block: bytes) -> tuple[bytes, int]:
     return bytes(block[(i - 1) % n] for i in order), order.index(0)
 
 
+def _successors(column: Sequence[int]) -> list[int]:
+    """Row -> the row that follows it when the column is read as text."""
+    return sorted(range(len(column)), key=column.__getitem__)
+
+
+def unrotated(column: bytes, origin: int) -> bytes:
+    """The text that a reader gets, also where the column is no rotation of any: then one cycle goes round."""
+    if not column:
+        return b""
+    follows = _successors(column)
+    at, out = follows[origin], bytearray()
+    for _ in range(len(column)):
+        out.append(column[at])
+        at = follows[at]
+    return bytes(out)
+
+
+def one_cycle(column: bytearray) -> None:
+    """Swap neighbours, few of them, so that the column becomes that of a text; equal bytes alone can prevent it."""
+    follows = _successors(column)
+    cycle = [-1] * len(column)
+    count = 0
+    for i in range(len(column)):
+        at = i
+        while cycle[at] < 0:
+            cycle[at] = count
+            at = follows[at]
+        count += cycle[i] == count
+    parent = list(range(count))
+
+    def root(c: int) -> int:
+        while parent[c] != c:
+            c = parent[c] = parent[parent[c]]
+        return c
+
+    for i in range(len(column) - 1):
+        a, b = root(cycle[i]), root(cycle[i + 1])
+        if a != b and column[i] != column[i + 1]:  # swapping these joins their two cycles
+            column[i], column[i + 1] = column[i + 1], column[i]
+            parent[a] = b
+
+
+def un_run_coded(coded: bytes) -> bytes | None:
+    """The data; None when they end after four equal bytes, where their count is missing."""
+    out = bytearray()
+    at = 0
+    while at < len(coded):
+        four = coded[at : at + 4]
+        if len(four) == 4 and four == four[:1] * 4:
+            if at + 4 == len(coded):
+                return None
+            out += four + four[:1] * coded[at + 4]
+            at += 5
+        else:
+            out += four[:1]
+            at += 1
+    return bytes(out)
+
+
+def column_of(symbols: Sequence[int], used: Sequence[int]) -> bytes:
+    """What moved_to_front was given, up to the first end symbol."""
+    front, out = list(used), bytearray()
+    zeros, weight = 0, 1
+    for symbol in (*symbols, len(used) + 1):
+        if symbol < 2:
+            zeros += weight << symbol
+            weight <<= 1
+            continue
+        out += bytes([front[0]]) * zeros
+        zeros, weight = 0, 1
+        if symbol == len(used) + 1:
+            break
+        front.insert(0, front.pop(symbol - 1))
+        out.append(front[0])
+    return bytes(out)
+
+
+def zero_run(count: int) -> list[int]:
+    """Bijective base two, lowest digit first: 0 and 1 for digits one and two."""
+    out = []
+    while count:
+        out.append(1 - (count & 1))
+        count = (count - 1) >> 1
+    return out
+
+
+def constant(value: int, count: int, **fields: Any) -> Block:
+    """A block of `count` equal bytes after the run coding, of whatever count, in hardly any symbols."""
+    coded = bytes([value]) * count
+    data = un_run_coded(coded)
+    block: dict[str, Any] = {"origin": 0, "crc": None if data is not None else 0, "tables": [[2, 2, 1]] * 2, **fields}
+    return Block(data or b"", coded, used=[value], symbols=[*zero_run(count), 2], **block)
+
+
 def moved_to_front(column: bytes, used: Sequence[int]) -> list[int]:
     """Symbols with zero runs in bijective base two, the end symbol last."""
     front = list(used)
@@ -83,9 +167,8 @@ def moved_to_front(column: bytes, used: Sequence[int]) -> list[int]:
 
     def flush() -> None:
         nonlocal zeros
-        while zeros:
-            out.append(1 - (zeros & 1))
-            zeros = (zeros - 1) >> 1
+        out.extend(zero_run(zeros))
+        zeros = 0
 
     for byte in column:
         at = front.index(byte)
@@ -235,15 +318,26 @@ def _put_lengths(bits: Bits, lengths: Sequence[int], first: int | None) -> None:
         bits.put(0, 1)
 
 
-def stream(blocks: Sequence[Block], level: int | bytes = 9, combined: int | None = None, fill: int = 0) -> bytes:
-    """A whole stream; `level` may be a byte that is no level; `combined` replaces the checksum over the blocks."""
-    bits = Bits()
+def combined_crc(blocks: Sequence[Block]) -> int:
     total = 0
     for block in blocks:
-        block.write(bits)
         total = ((total << 1) & 0xFFFFFFFF | total >> 31) ^ block.stored_crc()
-    bits.put(END_MAGIC, 48)
-    bits.put(total if combined is None else combined, 32)
+    return total
+
+
+def stream(
+    blocks: Sequence[Block],
+    level: int | bytes = 9,
+    combined: int | None = None,
+    fill: int = 0,
+    end: int = END_MAGIC,
+) -> bytes:
+    """A whole stream; `level` may be a byte that is no level; `combined` replaces the checksum over the blocks."""
+    bits = Bits()
+    for block in blocks:
+        block.write(bits)
+    bits.put(end, 48)
+    bits.put(combined_crc(blocks) if combined is None else combined, 32)
     head = b"BZh" + (level if isinstance(level, bytes) else b"%d" % level)
     return head + bits.to_bytes(fill)
 

@@ -32,12 +32,16 @@ def _levels_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         yield f"flag-{flags.decode().strip('-')}", run(BZIP2, flags, stdin=contents["blocks"] + flags)
 
 
+def _levels_corners(src: Source) -> bytes:
+    return payloads.cornered(src) if chance(src, 35) else payloads.mixed(src)
+
+
 def _levels(src: Source) -> Check:
     """Any content at any level; from a pipe, a seekable stdin or a file, to stdout."""
     args = [src.pick((b"-1", b"-2", b"-3", b"-4", b"-5", b"-6", b"-7", b"-8", b"-9", b"-c", b"--fast", b"--best"))]
     if chance(src, 15):
         args.append(src.pick((b"-s", b"--small", b"--exponential")))
-    data = payloads.mixed(src)
+    data = _levels_corners(src)
     if chance(src, 20):
         return run(BZIP2, *args, b"-c", b"in", files=[file(b"in", data)])
     return run(BZIP2, *args, stdin=data, stdin_kind=src.pick(DATA_STDINS))
@@ -75,6 +79,23 @@ def _edges() -> Iterator[tuple[str, bytes]]:
         (160_000, 32),
     ):  # codes longer than is allowed, so weights are scaled
         yield f"long-codes-{n}-{symbols}", payloads.steep(0, n, symbols)
+    for i in range(14):
+        size, ratio = 28_000 + 700 * i, 1.68 + (i % 8) * 0.02
+        yield f"long-codes-ranked-{i}", payloads.ranked(i, size, ratio)
+    for value, count in ((251, 2001), (0, 2001)):
+        yield f"folded-{value}-{count}", payloads.folded(value, count)
+    for period in (1, 2, 3, 4, 7, 8, 15, 16, 17, 255, 256, 257, 3000):
+        for size in (9_999, 10_000, 20_000):
+            yield f"period-{period}-{size}", payloads.periodic(period, size, period, 0)
+        yield f"period-{period}-changed", payloads.periodic(period, 15_000, period, 5)
+    for symbols in (2, 3, 4, 16, 64, 256):
+        for size in (9_999, 10_000, 14_000):
+            yield f"dense-{symbols}-{size}", payloads.dense(symbols, size, symbols)
+    for low in (0, 15, 16, 240):
+        for count in (1, 2, 15, 16):
+            yield f"values-{low}-{count}", bytes((low + i) & 255 for i in range(count)) * 3
+    for step in (16, 17, 51, 85):
+        yield f"values-every-{step}", bytes(range(0, 256, step)) * 2
 
 
 def _with_symbols(target: int) -> bytes:
@@ -90,7 +111,21 @@ def _with_symbols(target: int) -> bytes:
     raise AssertionError(f"no content of {target} symbols was found")
 
 
+def _block_ends() -> Iterator[tuple[str, int, bytes]]:
+    """Where the block of a level is full, by run and by single bytes."""
+    for level, extras in ((2, (-1, 0, 1, 5)), (3, (1,))):
+        for extra in extras:
+            size = 100_000 * level - 19 + extra
+            yield f"level-{level}-full{extra:+}", level, payloads.alternate(0x4241, size)
+    for n in (1, 2, 3, 4, 5, 254, 255, 256, 257, 510):
+        for before in (1, 4):
+            filler = payloads.alternate(0x4241, BLOCK - before)
+            yield f"end-{before}-run-{n}", 1, filler + b"\xfb" * n + b"tail"
+
+
 def _shapes_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    for name, level, data in _block_ends():
+        yield name, run(BZIP2, b"-%d" % level, stdin=data)
     for name, data in _edges():
         yield name, run(BZIP2, b"-1", stdin=data)
     for shape in payloads.NAMES:
@@ -104,6 +139,8 @@ def _shapes(src: Source) -> Check:
     """Composed contents, some of them across the end of a block of level 1."""
     kind = src.between(0, 9)
     if kind < 5:
+        data = payloads.cornered(src)
+    elif kind < 6:
         data = payloads.medium(src)
     elif kind < 8:
         shapes = ("runs", "run", "alternate", "few")
@@ -113,8 +150,9 @@ def _shapes(src: Source) -> Check:
     else:
         data = payloads.segment(src, 2000) + payloads.alternate(src.between(0, 0xFFFF), BLOCK - src.between(0, 2600))
         data += payloads.small(src)
-    return run(BZIP2, src.pick((b"-1", b"-2", b"-9")), stdin=data)
+    more = (src.pick((b"-v", b"-vv", b"--exponential", b"-s")),) if chance(src, 20) else ()
+    return run(BZIP2, src.pick((b"-1", b"-1", b"-2", b"-9")), *more, stdin=data)
 
 
-LEVELS = Module("compress-levels", _levels_table, 240, _levels)
-SHAPES = Module("compress-shapes", _shapes_table, 180, _shapes)
+LEVELS = Module("compress-levels", _levels_table, 160, _levels)
+SHAPES = Module("compress-shapes", _shapes_table, 260, _shapes)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from refactorbench.observe.model import Check
 
 from . import bitstream as bs
+from . import crafted as made
 from . import payloads
 from .bitstream import Block
 from .common import BUNZIP2, BZCAT, BZIP2, DATA_STDINS, Module, file, run
@@ -15,6 +16,7 @@ from .decompress import TEXT, joined, unusual
 from .source import Source, chance
 
 SMALL = bs.compressed(b"hello, block sorting world; hello, world\n")
+PACKED_TWICE = bs.compressed(b"first of two\n") + bs.compressed(b"second of two\n", 1)
 
 
 def fields() -> Iterator[tuple[str, bytes]]:
@@ -73,20 +75,52 @@ def _in_fields() -> Iterator[tuple[str, bytes]]:
                 yield f"in-{name}-{step}-of-{tables}", bs.flip(data, 32 + at + step)
 
 
+def _cut_behind(size: int) -> bytes:
+    """All of a block of `size` bytes and nothing more than the rest of its last byte."""
+    block = Block(payloads.run(81, size))
+    data = bs.stream([block, Block(TEXT)])
+    return data[: (32 + block.marks["end"] + 7) // 8]
+
+
 def _long_randomised(level: int, size: int) -> bytes:
     """A constant randomised block whose checksum can't be right; what comes out before shows every random step."""
-    digits, n = [], size
-    while n:
-        digits.append(1 - (n & 1))
-        n = (n - 1) >> 1
-    block = Block(b"", used=[0], symbols=[*digits, 2], origin=0, crc=0, randomised=1, tables=[[2, 2, 1]] * 2)
-    return bs.stream([block], level)
+    return bs.stream([bs.constant(0, size, crc=0, randomised=1)], level)
+
+
+def _bounds() -> Iterator[tuple[str, bytes]]:
+    """Blocks as large as a level allows, runs at powers of two, every bit of the marks, every kind of tail."""
+    for level in (1, 3):
+        for extra in (-20, -19, -1, 0, 1):
+            size = 100_000 * level + extra
+            yield f"full-{level}{extra:+}", bs.stream([bs.constant(0, size)], level)
+            yield f"full-{level}{extra:+}-value", bs.stream([bs.constant(255, size, origin=size - 1)], level)
+    for size in (4, 5, 65_535, 65_536, 131_071, 131_072, 262_143, 262_144, 270_000, 299_999):
+        yield f"zeros-{size}", bs.stream([bs.constant(4, size)], 3)
+    for bit in range(48):
+        yield f"block-mark-{bit}", bs.stream([Block(TEXT, magic=bs.BLOCK_MAGIC ^ (1 << bit))])
+        yield f"end-mark-{bit}", bs.stream([Block(TEXT)], end=bs.END_MAGIC ^ (1 << bit))
+    for bit in range(32):
+        yield f"sum-{bit}", bs.stream([Block(TEXT)], combined=bs.combined_crc([Block(TEXT)]) ^ (1 << bit))
+    blocks = [Block(TEXT[i:]) for i in range(5)]
+    yield "sum-of-five", bs.stream(blocks)
+    yield "sum-in-other-order", bs.stream(blocks, combined=bs.combined_crc(blocks[::-1]))
+    for bit in range(24):
+        yield f"head-{bit}", bs.flip(bs.stream(blocks), bit)
+    for count in (17_999, 18_001, 18_002, 18_003, 32_767):
+        yield f"selectors-{count}", bs.stream([Block(TEXT, surplus=count - len(TEXT) // bs.GROUP - 2)])
 
 
 def _table(rng: random.Random) -> Iterator[tuple[str, Check]]:
     for name, data in (*fields(), *_in_fields()):
         yield name, run(BZIP2, b"-dc", stdin=data)
         yield f"{name}-small", run(BZIP2, b"-dcs", stdin=data)
+    for i, (name, data) in enumerate(_bounds()):
+        yield name, run(BZCAT, *((b"-s",) if i & 1 else ()), stdin=data)
+    for i, tail in enumerate(made.TAILS):
+        yield f"behind-{i}", run(BZCAT, stdin=PACKED_TWICE + tail)
+        yield f"behind-{i}-force", run(BZIP2, b"-df", b"a.bz2", files=[file(b"a.bz2", PACKED_TWICE + tail, 0o640)])
+    for size in (1, 4999, 5000, 5001, 10_000):
+        yield f"cut-behind-{size}", run(BZCAT, stdin=_cut_behind(size))
     for n in range(len(SMALL)):
         yield f"cut-{n}", run(BZIP2, b"-d", stdin=SMALL[:n])
     for bit in range(0, 8 * len(SMALL), 3):
@@ -131,18 +165,28 @@ def damaged(src: Source, data: bytes) -> bytes:
     return data
 
 
-FLAGS = ((), (b"-s",), (b"-q",), (b"-v",), (b"-vv",), (b"-f",), (b"-k",), (b"-sq",))
+def bad(src: Source) -> bytes:
+    """Anything that a reader may be given instead of what a compressor wrote."""
+    kind = src.between(0, 19)
+    if kind < 8:
+        return made.crafted(src)
+    if kind < 10:
+        return made.tailed(src)
+    if kind < 12:
+        return made.cut_behind_block(src)[0]
+    if kind < 16:
+        data = bs.compressed(payloads.small(src, 900), src.between(1, 9))
+    else:
+        data = joined(src) if kind < 17 else unusual(src) if kind < 19 else bs.compressed(payloads.medium(src), 1)
+    data = damaged(src, data)
+    return data + src.blob(src.between(1, 20)) if chance(src, 10) else data
+
+
+FLAGS = ((), (), (b"-s",), (b"-s",), (b"-q",), (b"-v",), (b"-vv",), (b"-f",), (b"-k",), (b"-sq",), (b"-sf",), (b"-fv",))
 
 
 def _draw(src: Source) -> Check:
-    kind = src.between(0, 9)
-    if kind < 5:
-        data = bs.compressed(payloads.small(src, 900), src.between(1, 9))
-    else:
-        data = joined(src) if kind < 7 else unusual(src) if kind < 9 else bs.compressed(payloads.medium(src), 1)
-    data = damaged(src, data)
-    if chance(src, 10):
-        data += src.blob(src.between(1, 20))
+    data = bad(src)
     flags = src.pick(FLAGS)
     how = src.between(0, 9)
     if how < 5:
@@ -152,4 +196,4 @@ def _draw(src: Source) -> Check:
     return run(BUNZIP2, *flags, b"a.bz2", files=[file(b"a.bz2", data)])
 
 
-CORRUPT = Module("decompress-corrupt", _table, 330, _draw)
+CORRUPT = Module("decompress-corrupt", _table, 360, _draw)

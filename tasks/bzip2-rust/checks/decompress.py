@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from refactorbench.observe.model import Check
 
 from . import bitstream as bs
+from . import crafted as made
 from . import payloads
 from .bitstream import Block
 from .common import BUNZIP2, BZCAT, BZIP2, DATA_STDINS, Module, file, run
@@ -120,11 +121,13 @@ def _draw(src: Source) -> Check:
     kind = src.between(0, 9)
     if kind < 4:
         data = bs.compressed(payloads.mixed(src), src.between(1, 9))
+    elif kind < 6:
+        data = joined(src)
     else:
-        data = joined(src) if kind < 7 else unusual(src)
+        data = unusual(src) if kind < 7 else made.valid(src)
     if program == BZCAT and chance(src, 30):
         return run(program, *args, b"in.bz2", files=[file(b"in.bz2", data)])
     return run(program, *args, stdin=data, stdin_kind=src.pick(DATA_STDINS))
 
 
-VALID = Module("decompress-valid", _table, 170, _draw)
+VALID = Module("decompress-valid", _table, 230, _draw)

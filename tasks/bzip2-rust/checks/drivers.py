@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from refactorbench.observe.model import Check
 
 from . import bitstream as bs
+from . import crafted as made
 from . import payloads
 from .common import Module, run
-from .damage import SMALL, damaged, fields
+from .damage import SMALL, bad, fields
 from .decompress import TEXT, joined, unusual
-from .source import Source, chance
+from .source import Source, chance, edgy
 
 STREAM = "drivers/stream"
 DATA = payloads.text(41, 3000)
@@ -68,36 +69,70 @@ def _stream_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         yield f"flip-{bit}", stream("di:0:0 D:1:3 de", bs.flip(SMALL, bit))
 
 
+SIZES = (0, 1, 2, 3, 5, 50, 777, 5000, 60_000)
+
+
 def _cuts(src: Source, action: int) -> str:
     """One or more operations for one action with random windows."""
-    size = (0, 1, 2, 5, 50, 777, 5000, 60_000)
     if chance(src, 50):
-        return f"C:{action}:{src.pick(size[1:])}:{src.pick(size[1:])}"
-    return f"c:{action}:{src.pick(size)}:{src.pick(size)}"
+        return f"C:{action}:{src.pick(SIZES[1:])}:{src.pick(SIZES[1:])}"
+    return f"c:{action}:{src.pick(SIZES)}:{src.pick(SIZES)}"
+
+
+def _compressing(src: Source) -> tuple[list[str], bytes]:
+    """In random windows, with flushes, now and then with a wrong action in between."""
+    data = payloads.cornered(src) if chance(src, 40) else payloads.mixed(src)
+    work = edgy(src, 0, 250, 1, 3, 30, 100)
+    ops = [f"ci:{src.between(1, 9)}:{src.pick((0, 0, 0, 1, 2))}:{work}"]
+    for _ in range(src.between(0, 5)):
+        action = src.pick((RUN, RUN, RUN, FLUSH, FINISH))
+        ops.append(_cuts(src, action))
+        if action == FLUSH and chance(src, 70):
+            ops.append(f"C:1:=:{src.between(1, 900)}")
+    ops += [f"C:2:{src.pick((0, 100, 99_999))}:{src.between(1, 9000)}", f"C:2:=:{src.between(1, 9000)}", "ce"]
+    return ops, data
+
+
+def _decompressing(src: Source) -> tuple[list[str], bytes]:
+    """Any stream in pieces of any size, some of them just as large as what there is."""
+    kind = src.between(0, 11)
+    whole = 5000
+    if kind < 2:
+        data = joined(src)
+    elif kind < 4:
+        data = made.valid(src)
+    elif kind < 5:
+        data = unusual(src)
+    elif kind < 7:
+        data, whole = made.cut_behind_block(src, (1, 5, 40, 300))
+    elif kind < 9:
+        data = bad(src)
+    else:
+        data = bs.compressed(payloads.mixed(src), src.between(1, 9))
+    ops = [f"di:{src.pick((0, 0, 0, 1, 2))}:{src.between(0, 1)}"]
+    for _ in range(src.between(0, 4)):
+        taken = src.pick((0, 1, 3, 4, 30, len(data), len(data) - 1))
+        room = src.pick((0, 1, 4, 9, whole, whole + 1, max(0, whole - 1)))
+        ops.append(f"d:{src.pick((str(max(0, taken)), '='))}:{room}")
+    if chance(src, 80):
+        ops.append(f"D:{src.pick((1, 1, 2, 3, 64, 5000, 99_999))}:{src.pick((1, 2, 3, 100, whole, 5000, 99_999))}")
+    else:
+        ops += [f"d:=:{src.pick(('0', '1', '=', '100'))}"] * src.between(0, 3)
+    if chance(src, 15):
+        ops += ["de", f"di:0:{src.between(0, 1)}", "D:99999:99999"]
+    return [*ops, "de"], data
 
 
 def _stream(src: Source) -> Check:
-    """Compress or decompress in random windows, with flushes, now and then with a wrong action in between."""
-    if chance(src, 50):
-        data = payloads.mixed(src)
-        ops = [f"ci:{src.between(1, 9)}:0:{src.pick((0, 0, 1, 30, 100, 250))}"]
-        for _ in range(src.between(0, 4)):
-            action = src.pick((RUN, RUN, RUN, FLUSH, FINISH))
-            ops.append(_cuts(src, action))
-            if action == FLUSH:
-                ops.append(f"C:1:=:{src.between(1, 900)}")
-        ops += [f"C:2:{src.pick((0, 100, 99_999))}:{src.between(1, 9000)}", f"C:2:=:{src.between(1, 9000)}", "ce"]
-        return stream(" ".join(ops), data)
-    kind = src.between(0, 9)
-    data = (
-        joined(src) if kind < 3 else unusual(src) if kind < 6 else bs.compressed(payloads.mixed(src), src.between(1, 9))
-    )
-    if kind == 9:
-        data = damaged(src, data)
-    ops = [f"di:0:{src.between(0, 1)}"]
-    if kind < 9:  # after an error nothing but the end may be called, so damaged data are read in one go
-        ops += [f"d:{src.pick((0, 1, 4, 30))}:{src.pick((0, 1, 9))}" for _ in range(src.between(0, 3))]
-    ops += [f"D:{src.pick((1, 3, 64, 5000, 99_999))}:{src.pick((1, 2, 100, 5000, 99_999))}", "de"]
+    """Compress or decompress in random windows; sometimes two at once, turn by turn."""
+    ops, data = (_compressing if chance(src, 50) else _decompressing)(src)
+    if chance(src, 10):
+        other, _ = (_compressing if chance(src, 50) else _decompressing)(src)
+        turns, here = ["use:0", *ops[:1], "use:1", *other[:1]], [ops[1:], other[1:]]
+        for i in range(2 * max(map(len, here))):
+            if i // 2 < len(here[i & 1]):
+                turns += [f"use:{i & 1}", here[i & 1][i // 2]]
+        ops = turns
     return stream(" ".join(ops), data)
 
 
@@ -171,19 +206,39 @@ def _errors_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
 
 
 def _errors(src: Source) -> Check:
-    """Random sequences of calls on a compressor, wrong ones included; every one has a defined answer."""
-    ops = (
-        [f"ci:{src.between(0, 10)}:0:{src.pick((0, 30, 250, 251))}"]
-        if chance(src, 30)
-        else [f"ci:{src.between(1, 9)}:0:0"]
-    )
+    """Random sequences of calls, wrong ones included; every one has a defined answer."""
+    if chance(src, 30):
+        return _reading_errors(src)
+    level = edgy(src, -1, 11, 1, 9) if chance(src, 30) else src.between(1, 9)
+    work = edgy(src, -1, 252, 0, 250) if chance(src, 30) else 0
+    ops = [f"ci:{level}:{src.pick((0, 0, -1, 1, 2))}:{work}"]
     if chance(src, 30):
         ops.insert(0, "alloc:-")
-    for _ in range(src.between(1, 7)):
-        action = src.pick((0, 1, 2, 0, 1, 2, 3))
-        ops.append(f"c:{action}:{src.pick(('0', '3', '=', '=', '300'))}:{src.pick(('0', '2', '=', '40', '900'))}")
-    return stream(" ".join([*ops, *src.pick((("ce",), ("ce", "ce"), ("moved:ce", "ce")))]), payloads.small(src, 900))
+    data = payloads.small(src, 900)
+    for _ in range(src.between(1, 8)):
+        action = src.pick((0, 1, 2, 0, 1, 2, 0, 1, 2, 3, -1))
+        taken = src.pick(("0", "1", "3", "=", "=", "=", "300", str(len(data))))
+        ops.append(f"c:{action}:{taken}:{src.pick(('0', '1', '2', '=', '40', '900', '5000'))}")
+        if chance(src, 6):
+            ops.append(src.pick(("moved:c", "null:c", "bare:c", "d:1:1", "de")))
+    return stream(" ".join([*ops, *src.pick((("ce",), ("ce", "ce"), ("moved:ce", "ce")))]), data)
 
 
-DRIVER_STREAM = Module("driver-stream", _stream_table, 160, _stream)
-DRIVER_ERRORS = Module("driver-errors", _errors_table, 80, _errors)
+def _reading_errors(src: Source) -> Check:
+    """The same for a reader: initialised wrongly, read beyond the end, moved, ended twice."""
+    ops = [f"di:{src.pick((0, 0, -1, 1, 2, 5))}:{src.pick((0, 0, 1, 1, 2, -1))}"]
+    if chance(src, 30):
+        ops.insert(0, "alloc:-")
+    data = bs.compressed(payloads.small(src, 60), src.between(1, 9))
+    if chance(src, 40):
+        data += bs.compressed(b"next") if chance(src, 50) else src.pick(made.TAILS)
+    for _ in range(src.between(1, 8)):
+        taken = src.pick(("0", "1", "=", "4", "30", str(len(data))))
+        ops.append(f"d:{taken}:{src.pick(('0', '1', '=', '=', '61', '900'))}")
+        if chance(src, 8):
+            ops.append(src.pick(("moved:d", "null:d", "bare:d", "c:0:1:1", "ce", "D:1:1")))
+    return stream(" ".join([*ops, *src.pick((("de",), ("de", "de"), ("moved:de", "de")))]), data)
+
+
+DRIVER_STREAM = Module("driver-stream", _stream_table, 220, _stream)
+DRIVER_ERRORS = Module("driver-errors", _errors_table, 170, _errors)

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from refactorbench.observe.model import Check, InputFile
 
 from . import bitstream as bs
+from . import crafted as made
 from . import payloads
+from .bitstream import Block
 from .common import Module, file, run
-from .damage import SMALL, damaged
+from .damage import SMALL, bad
 from .decompress import joined, unusual
-from .source import Source, chance
+from .source import Source, chance, edgy
 
 BUFFER, STDIO = "drivers/buffer", "drivers/stdio"
 DATA = payloads.text(51, 2600)
@@ -69,24 +71,38 @@ def _buff_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         yield f"cut-full-{n}", buffer(f"take:0:{n} d:1:0:3", SMALL)
     for bit in range(5, 8 * len(SMALL), 31):
         yield f"flip-{bit}", buffer("d:0:0:500", bs.flip(SMALL, bit))
+    for small in (0, 1):
+        for size in (1, 40, 300):
+            block = Block(payloads.text(size, size))
+            data = bs.stream([block, Block(b"more")])[: (32 + block.marks["end"] + 7) // 8]
+            for room in (size - 1, size, size + 1):
+                yield f"cut-behind-{size}-{small}-{room}", buffer(f"d:{small}:0:{room}", data)
     yield "two-streams", buffer("d:0:0:9000", SMALL + SMALL)
     yield "version", buffer("version")
 
 
 def _buff(src: Source) -> Check:
-    """Round trips and damaged data with rooms around what is needed."""
-    if chance(src, 55):
-        data = payloads.mixed(src)
+    """Round trips, and streams that are whole, damaged or cut, with rooms around what is needed."""
+    if chance(src, 50):
+        data = payloads.cornered(src) if chance(src, 30) else payloads.mixed(src)
         level = src.between(1, 9)
-        room = src.pick((len(data) + len(data) // 100 + 600, src.between(0, 4000)))
-        back = f"d:{src.between(0, 1)}:0:{len(data) + src.between(0, 2)}"
-        return buffer(f"c:{level}:0:{src.pick((0, 1, 30, 250))}:{room} swap {back}", data)
-    data = payloads.small(src)
-    packed = src.pick((bs.compressed, lambda d: bs.compressed(d, 1)))(data) if chance(src, 60) else unusual(src)
-    if chance(src, 60):
-        packed = damaged(src, packed)
-    room = src.pick((len(data), len(data) + 1, max(0, len(data) - 1), 5000))
-    return buffer(f"d:{src.between(0, 1)}:0:{room}", packed)
+        need = len(bs.compressed(data, level))
+        room = src.pick((len(data) + len(data) // 100 + 600, edgy(src, 0, 4000, need), need, max(0, need - 1)))
+        back = f"d:{src.between(0, 1)}:0:{max(0, len(data) + src.between(0, 2) - 1)}"
+        return buffer(f"c:{level}:{src.pick((0, 0, 1, 2))}:{edgy(src, 0, 250, 1, 30, 100)}:{room} swap {back}", data)
+    kind = src.between(0, 9)
+    if kind < 3:
+        packed, whole = made.cut_behind_block(src, (1, 5, 40, 300))
+    elif kind < 6:
+        data = payloads.small(src)
+        packed, whole = bs.compressed(data, src.between(1, 9)), len(data)
+        packed += src.pick(made.TAILS) if chance(src, 30) else b""
+        if chance(src, 40):
+            packed = packed[: src.between(0, len(packed))]
+    else:
+        packed, whole = (bad if kind < 9 else made.valid)(src), 200
+    room = src.pick((whole, whole, whole + 1, max(0, whole - 1), 0, 1, 5000))
+    return buffer(f"d:{src.between(0, 1)}:{src.pick((0, 0, 0, 1, 2, 5))}:{room}", packed)
 
 
 def _stdio_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
@@ -154,6 +170,13 @@ def _stdio_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
             ),
         )
         yield f"bzread-after-{label}", stdio("open:in:r Y:9 y:9 err close", files=(file(b"in", SMALL + tail),))
+    for size in (1, 40, 300, 5000):
+        block = Block(payloads.run(size, size) if size > 300 else payloads.text(size, size))
+        data = bs.stream([block, Block(b"more")])[: (32 + block.marks["end"] + 7) // 8]
+        for room in (size - 1, size, size + 1):
+            cut = (file(b"in", data),)
+            yield f"cut-behind-{size}-{room}", stdio(f"ro:in:0:0:0 r:{room} err r:1 err rc", files=cut)
+            yield f"bzread-cut-behind-{size}-{room}", stdio(f"open:in:r y:{room} err y:1 err close", files=cut)
     for n in range(0, len(SMALL), 7):
         yield f"cut-{n}", stdio("ro:in:0:0:0 R:20 err unused rc", files=(file(b"in", SMALL[:n]),))
     for bit in range(7, 8 * len(SMALL), 47):
@@ -202,30 +225,66 @@ def _stdio_errors(packed: tuple[InputFile, ...]) -> Iterator[tuple[str, Check]]:
         yield "ops-" + ops.replace(" ", "-").replace("/", "+"), stdio(ops, DATA, packed)
 
 
-def _stdio(src: Source) -> Check:
-    """Write with random chunks and levels, or read streams in a row with random reads."""
-    if chance(src, 45):
-        data = payloads.mixed(src)
-        ops = [f"wo:out:{src.between(1, 9)}:0:{src.pick((0, 30, 250))}"]
-        if chance(src, 50):
-            ops.append(f"W:{src.between(1, 6000)}")
-        else:
-            ops += [f"w:{src.between(0, 3000)}:{src.between(0, 6000)}" for _ in range(src.between(0, 5))]
-        ops += [src.pick(("wc:0", "wc64:0", "wc64:0", "wc:1")), "tell", "fclose"]
-        return stdio(" ".join(ops), data)
-    kind = src.between(0, 9)
-    data = joined(src) if kind < 5 else unusual(src) if kind < 7 else bs.compressed(payloads.mixed(src))
-    if kind in (0, 9):
-        data = damaged(src, data)
+def _writing(src: Source) -> Check:
+    """Random chunks and levels, nothing among them, and every kind of end."""
+    data = payloads.cornered(src) if chance(src, 30) else payloads.mixed(src)
+    if chance(src, 25):
+        mode = src.pick(("w", "wb", "w1", "w9", "w0", "ws", "w1s", "wr", "w5x", "w91"))
+        ops = [f"{src.pick(('open', 'dopen'))}:out:{mode}"]
+        ops += [f"z:{src.between(0, 3000)}:{edgy(src, -1, 6000, 0, 5000)}" for _ in range(src.between(0, 4))]
+        return stdio(" ".join([*ops, src.pick(("err", "flush", "y:1")), "close"]), data)
+    ops = [f"wo:out:{src.between(1, 9)}:{src.pick((0, 0, 1, 2))}:{edgy(src, 0, 250, 1, 30, 100)}"]
+    if chance(src, 40):
+        ops.append(f"W:{src.between(1, 6000)}")
+    else:
+        ops += [f"w:{src.between(0, 3000)}:{edgy(src, -1, 6000, 0, 5000)}" for _ in range(src.between(0, 5))]
+    if chance(src, 15):
+        ops.insert(src.between(1, len(ops)), src.pick(("r:5", "err", "unused", "tell", "break", "noerr", "rc")))
+    ops += [src.pick(("wc:0", "wc64:0", "wc64:0", "wc:1", "wc64:1")), "tell", "fclose"]
+    return stdio(" ".join(ops), data)
+
+
+def _reading(src: Source) -> Check:
+    """Streams in a row and what follows them, in reads of random and of just the right sizes."""
+    kind = src.between(0, 11)
+    whole = 700
+    if kind < 2:
+        data = joined(src)
+    elif kind < 4:
+        data, whole = made.cut_behind_block(src, (1, 5, 40, 300, 5000))
+    elif kind < 6:
+        data = made.tailed(src)
+    elif kind < 8:
+        data = bad(src)
+    elif kind < 9:
+        data = unusual(src) if chance(src, 50) else made.valid(src)
+    else:
+        plain = payloads.small(src, 900) if kind < 11 else payloads.mixed(src)
+        data, whole = bs.compressed(plain, src.between(1, 9)), len(plain)
+        if chance(src, 30):
+            data += src.pick(made.TAILS)
+    sizes = (0, 1, whole, whole, whole + 1, max(0, whole - 1), 5000)
     if chance(src, 30):
-        data += payloads.small(src, 60)
-    if chance(src, 30):
-        return stdio(f"open:in:r{src.pick(('', 's'))} Y:{src.between(1, 5000)} err close", files=(file(b"in", data),))
-    chunk = src.pick((1, 9, 700, 5000, 20_000))
-    ops = [f"ro:in:0:{src.between(0, 1)}:{src.pick((0, 0, 3, 5000))} R:{chunk} tell"]
-    ops += [f"next:{src.between(0, 1)} R:{chunk} tell"] * src.between(0, 3)
+        ops = [f"{src.pick(('open', 'dopen'))}:in:{src.pick(('r', 'rs', 'rb', 'rsb', 'r1', ''))}"]
+        ops += [f"y:{src.pick(sizes)}" for _ in range(src.between(0, 3))]
+        ops += [f"Y:{src.between(1, 5000)}"] if chance(src, 50) else []
+        return stdio(" ".join([*ops, "err", "y:3", "close"]), files=(file(b"in", data),))
+    before = src.pick((0, 0, 1, 3, 4, 5000, len(data)))
+    ops = [f"ro:in:{src.pick((0, 0, 1, 2))}:{src.between(0, 1)}:{min(before, 5000)}"]
+    ops += [f"r:{src.pick(sizes)}" for _ in range(src.between(0, 3))]
+    if chance(src, 60):
+        ops.append(f"R:{src.pick((1, 9, 700, 5000, 20_000, max(1, whole)))}")
+    ops += ["unused", "tell"]
+    for _ in range(src.between(0, 3)):
+        ops += [f"next:{src.between(0, 1)}", f"R:{src.pick((1, 9, 700, 5000))}", "tell"]
+    if chance(src, 15):
+        ops.insert(src.between(1, len(ops)), src.pick(("w:0:5", "err", "wc:0", "break", "noerr", "r:-1", "poke")))
     return stdio(" ".join([*ops, "err", "rc"]), files=(file(b"in", data),))
 
 
-DRIVER_BUFF = Module("driver-buff", _buff_table, 90, _buff)
-DRIVER_STDIO = Module("driver-stdio", _stdio_table, 90, _stdio)
+def _stdio(src: Source) -> Check:
+    return _writing(src) if chance(src, 40) else _reading(src)
+
+
+DRIVER_BUFF = Module("driver-buff", _buff_table, 170, _buff)
+DRIVER_STDIO = Module("driver-stdio", _stdio_table, 200, _stdio)

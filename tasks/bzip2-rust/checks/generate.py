@@ -58,6 +58,7 @@ def modules() -> tuple[Any, ...]:
         part("cli").MESSAGES,
         part("names").NAMES,
         part("names").STREAMS,
+        part("mix").MIX,
         part("recover").RECOVERY,
         part("drivers").DRIVER_STREAM,
         part("drivers").DRIVER_ERRORS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from .source import Source, chance
+from . import bitstream as bs
+from .source import Source, chance, edgy
 
 WORDS = [
     "the", "of", "block", "sort", "rotate", "prefix", "table", "index", "string", "bucket", "radix", "pointer",
@@ -106,6 +107,47 @@ def steep(seed: int, size: int, symbols: int) -> bytes:
     return bytes(random.Random(seed).choices(range(symbols), [1.7**-i for i in range(symbols)], k=size))
 
 
+def ranked(seed: int, size: int, ratio: float) -> bytes:
+    """What the coding tables get are symbols whose frequencies fall by `ratio` from one to the next: at 30,000 symbols
+    and 1.75 codes come near the longest that is allowed, or to it."""
+    rng = random.Random(seed)
+    counts, share = [], size * (1 - 1 / ratio)
+    while share >= 1:
+        counts.append(round(share))
+        share /= ratio
+    ranks = [rank for rank, count in enumerate(counts, 1) for _ in range(count)]
+    rng.shuffle(ranks)
+    front, column = rng.sample(range(256), len(counts) + 1), bytearray()
+    for rank in ranks:
+        front.insert(0, front.pop(rank))
+        column.append(front[0])
+    bs.one_cycle(column)
+    coded = bs.unrotated(bytes(column), 0)
+    return bs.un_run_coded(coded) or bs.un_run_coded(coded[:-1]) or coded
+
+
+def folded(value: int, count: int) -> bytes:
+    """Runs of 255 of one value, five bytes each after the run coding; of the value 251 those are all equal."""
+    return bytes([value]) * (255 * count)
+
+
+def dense(seed: int, size: int, symbols: int) -> bytes:
+    """Independent bytes of an alphabet of `symbols`, evenly spread."""
+    rng = random.Random(seed)
+    alphabet = bytes(rng.sample(range(256), symbols))
+    return rng.randbytes(size).translate(bytes(alphabet[i % symbols] for i in range(256)))
+
+
+def periodic(seed: int, size: int, period: int, changes: int) -> bytes:
+    """One random string over and over, with a few bytes changed."""
+    rng = random.Random(seed)
+    unit = rng.randbytes(period)
+    out = bytearray((unit * (size // period + 1))[:size])
+    for _ in range(changes if size else 0):
+        out[rng.randrange(size)] = rng.randrange(256)
+    return bytes(out)
+
+
 SHAPES: dict[str, Callable[[int, int], bytes]] = {
     "text": text,
     "run": run,
@@ -152,3 +194,73 @@ def mixed(src: Source) -> bytes:
     if kind < 45:
         return small(src)
     return medium(src) if kind < 75 else large(src)
+
+
+CORNER_BYTES = (0, 0, 1, 2, 4, 65, 66, 250, 251, 252, 254, 255)
+
+
+def runs_at_bounds(src: Source, most: int = 12) -> bytes:
+    """A few runs, of the lengths around which run coding changes, of few values; counts that equal their values too."""
+    values = [src.pick(CORNER_BYTES) for _ in range(src.between(1, 3))]
+    lengths = (4, 5, 8, 254, 255, 256, 259, 510)
+    return b"".join(bytes([src.pick(values)]) * edgy(src, 1, 520, *lengths) for _ in range(src.between(1, most)))
+
+
+def tiny(src: Source) -> bytes:
+    """Up to a dozen bytes of a few values."""
+    values = [src.pick(CORNER_BYTES) for _ in range(src.between(1, 4))]
+    return bytes(src.pick(values) for _ in range(src.between(0, 12)))
+
+
+def near_table_bounds(src: Source) -> bytes:
+    """About as many symbols as those at which there is one coding table more; rarely fewer symbols than bytes."""
+    size = src.pick((200, 600, 1200, 2400)) - 2 + src.between(0, 10)
+    return dense(src.between(0, 0xFFFFFF), size, src.pick((256, 256, 200, 120, 60)))
+
+
+def near_groups(src: Source) -> bytes:
+    size = 50 * src.between(1, 60) - 2 + src.between(0, 5)
+    return dense(src.between(0, 0xFFFFFF), size, src.pick((256, 100, 30)))
+
+
+def at_block_end(src: Source, level: int = 1) -> bytes:
+    """Runs and other bytes about where a block is full."""
+    filler = alternate(src.between(0, 0xFFFF) | 1, 100_000 * level - 19 - src.between(0, 12))
+    return filler + (runs_at_bounds(src, 4) if chance(src, 60) else tiny(src)) + tiny(src)
+
+
+def near_sort_bounds(src: Source) -> bytes:
+    """Long enough, just or well, for the sort of large blocks: periodic, repetitive, dense."""
+    size = edgy(src, 9_990, 21_000, 10_000, 10_018)
+    seed = src.between(0, 0xFFFFFF)
+    kind = src.between(0, 6)
+    if kind < 2:
+        return periodic(seed, size, edgy(src, 1, 3000, 2, 4, 16, 256), src.pick((0, 0, 1, 3, 40)))
+    if kind < 4:
+        return dense(seed, size, src.pick((2, 3, 5, 16, 64, 200, 256)))
+    if kind == 4:
+        return text(seed, size)
+    if kind == 5:
+        return fibonacci(seed, size)
+    half = dense(seed, size // 2, src.pick((4, 40, 256)))
+    return half + half + half[: src.between(0, 20)]
+
+
+def cornered(src: Source) -> bytes:
+    """Contents at the compressor's bounds, the cheap ones more often."""
+    kind = src.between(0, 199)
+    if kind < 50:
+        return tiny(src)
+    if kind < 95:
+        return runs_at_bounds(src)
+    if kind < 125:
+        return near_table_bounds(src)
+    if kind < 145:
+        return near_groups(src)
+    if kind < 175:
+        return near_sort_bounds(src)
+    if kind < 191:
+        return at_block_end(src)
+    if kind < 198:
+        return ranked(src.between(0, 0xFFFFFF), src.between(26_000, 42_000), 1.68 + src.between(0, 14) / 100)
+    return folded(src.pick((251, 251, 250, 0)), src.pick((2001, 2050, 3000))) + tiny(src)

@@ -12,7 +12,7 @@ from . import payloads
 from .bitstream import BLOCK_MAGIC, END_MAGIC, Bits, Block
 from .common import BZIP2, RECOVER, Module, file, folder, link, run
 from .damage import damaged
-from .source import Source, chance
+from .source import Source, chance, edgy
 
 TEXT = payloads.text(31, 120)
 
@@ -142,9 +142,17 @@ def _names() -> Iterator[tuple[str, Check]]:
     yield "output-is-input", _on(data, b"f.bz2", link(b"rec00001f.bz2", b"f.bz2"))
 
 
-def _draw(src: Source) -> Check:
+NAMED = (
+    b"f.bz2", b"f", b"a.b", b"\xc3\xa4.bz2", b"d/f.bz2", b"./f.bz2", b"d//f", b".bz2", b"x.bz2.bz2", b"a b.bz2", b"f.bz",
+    b"f.BZ2", b"d.bz2/f", b"  ", b"rec00001f.bz2", b"%s.bz2", b"d/.bz2",
+)  # fmt: skip
+
+
+def _contents(src: Source) -> bytes:
     """Streams of several blocks, damaged or not, or only marks at random distances."""
     kind = src.between(0, 9)
+    if kind == 0:
+        return blocks(edgy(src, 1, 30, 9, 10, 11), src.between(0, 30))
     if kind < 4:
         texts = [payloads.small(src, 150) or b"." for _ in range(src.between(1, 6))]
         data = bs.stream([Block(t, randomised=src.between(0, 1)) for t in texts], src.between(1, 9))
@@ -152,11 +160,29 @@ def _draw(src: Source) -> Check:
         data = b"".join(bs.compressed(payloads.small(src, 300), 1 + i) for i in range(src.between(1, 4)))
     else:
         count = src.between(1, 8)
-        gaps = [src.pick((0, 1, 32, 79, 81, 82, 129, 130, 131, src.between(0, 400))) for _ in range(count)]
-        data = marks(gaps, [src.between(0, 1) for _ in range(count)], src.between(0, 64)) + payloads.small(src, 60)
-    if kind < 6 and chance(src, 60):
-        data = damaged(src, data)
-    return _on(data, src.pick((b"f.bz2", b"f", b"a.b", b"\xc3\xa4.bz2")))
+        gaps = [edgy(src, 0, 400, 0, 32, 40, 80, 81, 130, 130, 131, 177, 178) for _ in range(count)]
+        lead = edgy(src, 0, 100, 1, 2, 32, 33)
+        data = marks(gaps, [src.between(0, 1) for _ in range(count)], lead) + payloads.small(src, 60)
+        return data[: src.between(0, len(data))] if chance(src, 20) else data
+    return damaged(src, data) if chance(src, 60) else data
 
 
-RECOVERY = Module("recover", _table, 150, _draw)
+def _draw(src: Source) -> Check:
+    name = src.pick(NAMED)
+    files = [folder(p) for p in (b"d", b"d.bz2") if name.startswith(p + b"/")] if b"/" in name else []
+    place = name.replace(b"//", b"/").removeprefix(b"./")
+    files.append(file(place, _contents(src), src.pick((0o644, 0o644, 0o644, 0o600, 0o200))))
+    args = [name]
+    if chance(src, 8):
+        args = src.pick(([], [name, name], [name, b""], [b"none"], [b"d"], [name + b"/"], [b""], [b"-h", name]))
+    if chance(src, 20):
+        head, slash, base = place.rpartition(b"/")
+        output = head + slash + b"rec%05d" % src.between(1, 3) + base + (b"" if base.endswith(b".bz2") else b".bz2")
+        if output != place:
+            there = (file(output, b"old" * 300), file(output, b"old", 0o444), folder(output), link(output, b"aside"))
+            files.append(src.pick(there))
+    called = src.pick((b"bzip2recover", b"./x/bzip2recover", b"r", b"")) if chance(src, 20) else None
+    return run(RECOVER, *args, files=files, name=called)
+
+
+RECOVERY = Module("recover", _table, 190, _draw)

@@ -40,6 +40,14 @@ def chance(src: Source, percent: int) -> bool:
     return src.between(0, 99) >= 100 - percent
 
 
+def edgy(src: Source, low: int, high: int, *corners: int) -> int:
+    """An integer in low..high: half of the time at a bound, a corner, or next to one; shrinks to `low`."""
+    if chance(src, 50):
+        at = src.pick((low, high, *corners)) + src.between(0, 2) - 1
+        return min(max(at, low), high)
+    return src.between(low, high)
+
+
 def few(src: Source, items: Sequence[T], low: int, high: int) -> list[T]:
     """Return low..high picks, repetitions allowed."""
     return [src.pick(items) for _ in range(src.between(low, high))]
