@@ -15,6 +15,7 @@ UNITS: dict[What, str] = {
     "wall": "s of wall time", "active": "s of active time", "tokens": "tokens", "cost": "US dollars", "turns": "turns"
 }  # fmt: skip
 Reason = Literal["time", "tokens", "cost", "turns"]
+TIMES: tuple[What, ...] = ("wall", "active")
 REASONS: dict[What, Reason] = {"wall": "time", "active": "time", "tokens": "tokens", "cost": "cost", "turns": "turns"}
 
 
@@ -68,17 +69,23 @@ class Budget:
         """The first limit that is used up but for its reserve."""
         return next((m for m in self.limits if getattr(u, m.what) >= m.most - m.reserve), None)
 
-    def seconds_left(self, u: Used) -> float:
-        """Until the nearest limit on time, at least 0."""
-        left = [m.most - m.reserve - getattr(u, m.what) for m in self.limits if m.what in ("wall", "active")]
-        return max(0.0, min(left, default=float("inf")))
+    def seconds_left(self, u: Used, kinds: tuple[What, ...] = TIMES) -> float:
+        """Until the nearest limit on time of these kinds, at least 0."""
+        return min((self._left(m, u) for m in self.limits if m.what in kinds), default=float("inf"))
+
+    def nearest(self, u: Used) -> Limit:
+        """The limit on time that comes first; there is one."""
+        return min((m for m in self.limits if m.what in TIMES), key=lambda m: self._left(m, u))
+
+    def _left(self, m: Limit, u: Used) -> float:
+        return max(0.0, m.most - m.reserve - float(getattr(u, m.what)))
 
     def sentence(self, u: Used) -> str:
         """What is left, for the agent."""
         parts = []
         for m in self.limits:
-            left = max(0.0, m.most - m.reserve - getattr(u, m.what))
-            amount = f"{left / 3600:.2f} of {m.most / 3600:g} hours" if m.what in ("wall", "active") else f"{left:g} of"
+            left = self._left(m, u)
+            amount = f"{left / 3600:.2f} of {m.most / 3600:g} hours" if m.what in TIMES else f"{left:g} of"
             kind = {"wall": "wall time", "active": "working time"}.get(m.what) or f"{m.most:g} {UNITS[m.what]}"
             parts.append(f"{amount} {kind} left ({m.owner})")
         return "; ".join(parts) or "no limit is set"

@@ -68,33 +68,40 @@ class Loop:
                 self.journal.append(Told(step.text, step.why, self.timer.clock()))
             elif isinstance(step, Do):
                 self.do(step.call)
-            elif not self.ask():
-                return self.stop("context", "the context is full and nothing is left to fold")
+            else:
+                stopped = self.ask()
+                if stopped is not None:
+                    return stopped
 
     def used(self) -> Used:
         return used(self.journal.entries, self.timer.clock())
 
-    def ask(self) -> bool:
-        """Get one reply. False when the conversation doesn't fit and can't be made to."""
-        deadline = self.timer.now() + self.budget.seconds_left(self.used())
+    def ask(self) -> Stopped | None:
+        """Get one reply. Stop when the conversation doesn't fit and can't be made to, or no reply can come in time."""
+        spent = self.used()
+        deadline = self.timer.now() + self.budget.seconds_left(spent, ("wall",))
+        working = self.budget.seconds_left(spent, ("active",))
         try:
             turn = self.model.turn(
                 self.s.system, conversation(self.journal.entries, self.s.keep_last), self.s.tools,
                 max_tokens=self.s.max_tokens, deadline=None if deadline == float("inf") else deadline,
-                on_wait=self.timer.waited,
+                on_wait=self.timer.waited, attempt_s=None if working == float("inf") else working,
             )  # fmt: skip
         except ContextOverflow:
-            return self.fold()
+            return None if self.fold() else self.full()
         except ProviderError as e:
             if e.kind != "deadline":
                 raise
-            return True  # whose deadline it was is told by the budget
+            return self.stop("time", f"{self.budget.nearest(self.used())} comes before a reply ({e})")
         cost = self.price(turn.usage + turn.discarded)
         self.journal.append(Replied(turn, self.timer.clock(), cost))
         self.say(f"turn {int(self.used().turns)}: {', '.join(c.name for c in turn.tool_uses) or turn.stop}")
         if turn.stop == "context_full" or 0 < self.s.fold_at < turn.usage.prompt:
-            return self.fold() or turn.stop != "context_full"
-        return True
+            return None if self.fold() or turn.stop != "context_full" else self.full()
+        return None
+
+    def full(self) -> Stopped:
+        return self.stop("context", "the context is full and nothing is left to fold")
 
     def fold(self) -> bool:
         folded = fold(self.journal.entries) if self.s.folds else None

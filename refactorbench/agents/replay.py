@@ -26,6 +26,7 @@ class Recorded:
         max_tokens: int,
         deadline: float | None = None,
         on_wait: Callable[[float], None] | None = None,
+        attempt_s: float | None = None,
     ) -> Turn:
         """The next turn; UsageError when all are played and the run hasn't ended."""
         held = [m.blocks for m in messages if m.role == "assistant"]

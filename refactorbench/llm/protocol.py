@@ -218,11 +218,13 @@ class ChatModel(Protocol):
         max_tokens: int,
         deadline: float | None = None,
         on_wait: Callable[[float], None] | None = None,
+        attempt_s: float | None = None,
     ) -> Turn:
         """Return the next reply. `max_tokens` bounds it, thinking included.
 
         `deadline` is a reading of `time.monotonic` (or the injected clock) that no attempt and no wait goes past. Time
         that the provider's faults cost (failed attempts and the waits after them, seconds) is told to `on_wait` once it
-        has passed, so that an agent's clock can leave it out. Raises ProviderError and ContextOverflow.
+        has passed, so that an agent's clock can leave it out; `attempt_s` bounds each attempt alone, whatever was
+        waited. Raises ProviderError and ContextOverflow.
         """
         ...

@@ -122,6 +122,7 @@ class RetriedModel:
         max_tokens: int,
         deadline: float | None = None,
         on_wait: Callable[[float], None] | None = None,
+        attempt_s: float | None = None,
     ) -> Turn:
         request = Request(system, tuple(messages), tuple(tools), max_tokens)
         tally = _Tally(on_wait or (lambda seconds: None))
@@ -129,7 +130,7 @@ class RetriedModel:
             left = self._left(deadline, tally, None)
             start = self._clock.now()
             try:
-                turn = self._provider.attempt(request, left)
+                turn = self._provider.attempt(request, _nearer(left, attempt_s))
             except ProviderError as error:
                 self._failed(request, error, tally, start, deadline)
                 continue
@@ -242,6 +243,10 @@ class _Tally:
             attempts=self.attempts + 1,
             waited_s=self.waited,
         )
+
+
+def _nearer(one: float | None, other: float | None) -> float | None:
+    return min((s for s in (one, other) if s is not None), default=None)
 
 
 def _out_of_time(error: ProviderError | None) -> ProviderError:

@@ -28,6 +28,7 @@ from refactorbench.llm.protocol import (
     Turn,
     Usage,
 )
+from refactorbench.llm.retry import ManualClock, Request, RetriedModel
 
 Reply = Turn | Exception
 
@@ -50,7 +51,7 @@ class Model:
 
     def turn(
         self, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec], *, max_tokens: int,
-        deadline: float | None = None, on_wait: Callable[[float], None] | None = None,
+        deadline: float | None = None, on_wait: Callable[[float], None] | None = None, attempt_s: float | None = None,
     ) -> Turn:  # fmt: skip
         self.asked.append(tuple(messages))
         if self.waits and on_wait:
@@ -178,6 +179,43 @@ def test_waiting_for_a_provider_is_no_working_time(bench: Bench) -> None:
 
     model.turn = slow  # type: ignore[method-assign, assignment]
     assert bench.loop(model, Scaffold(), (Limit("task", "active", 60),)).run().reason == "done"
+
+
+class Provider:
+    """Answers after `busy_s`; until then it asks to wait for `wait_s`."""
+
+    name, images = "busy", False
+
+    def __init__(self, clock: ManualClock, busy_s: float, wait_s: float, takes_s: float = 0.0) -> None:
+        self.clock, self.ready, self.attempts = clock, clock.now() + busy_s, 0
+        self.wait_s, self.takes_s = wait_s, takes_s
+
+    def attempt(self, request: Request, left_s: float | None) -> Turn:
+        self.attempts += 1
+        assert self.attempts < 20
+        if self.clock.now() < self.ready:
+            raise ProviderError("busy", kind="rate_limit", retryable=True, retry_after=self.wait_s, status=429)
+        if left_s is not None and self.takes_s >= left_s:
+            self.clock.sleep(left_s)
+            raise ProviderError("cut off", kind="deadline", retryable=True)
+        self.clock.sleep(self.takes_s)
+        return turn("submit")
+
+
+@pytest.mark.parametrize(
+    ("what", "takes_s", "reason", "attempts"),
+    [("active", 0.0, "done", 3), ("active", 400.0, "time", 3), ("wall", 0.0, "time", 1)],
+)
+def test_a_wait_longer_than_the_working_time_left_is_waited_for_and_one_beyond_the_wall_ends_it(
+    bench: Bench, what: str, takes_s: float, reason: str, attempts: int
+) -> None:
+    clock = ManualClock()
+    provider = Provider(clock, busy_s=600, wait_s=400, takes_s=takes_s)
+    loop = bench.loop(Model([]), Scaffold(), (Limit("task", what, 300),))  # type: ignore[arg-type]
+    loop.model, loop.timer = RetriedModel(provider, clock=clock), Timer(now=clock.now)
+    stopped = loop.run()
+    assert (stopped.reason, provider.attempts) == (reason, attempts)
+    assert reason == "done" or "the task's limit of 300 s" in stopped.note
 
 
 def test_an_overflow_is_folded_and_never_asked_again_as_it_was(bench: Bench) -> None:
