@@ -112,6 +112,9 @@ def check_disk(cache: Path, out: Path) -> None:
 def check_agent(loaded: LoadedTask, options: RunOptions, started: bool) -> None:
     """UsageError for an agent or a tree that isn't there: before anything is fetched."""
     if options.submission:
+        if options.model or options.settings:
+            what = f"--model {options.model}" if options.model else f"--set {next(iter(options.settings))}"
+            raise UsageError(f"{what} is for an agent, and a tree handed in has none: leave it out")
         if not started and not Path(options.submission).is_dir():
             raise UsageError(f"--submission {options.submission} is not a folder: name the root of the migrated tree")
         return
@@ -121,14 +124,28 @@ def check_agent(loaded: LoadedTask, options: RunOptions, started: bool) -> None:
         raise UsageError(f"task {loaded.task.id} ships no solution: use --agent noop or --submission DIR")
 
 
+def parent(rel: str) -> str:
+    return rel.rpartition("/")[0]
+
+
 def check_exclude(loaded: LoadedTask, state_a: Path) -> None:
-    """TaskError when a pattern of `exclude` would drop files of State A from every submission that keeps them."""
+    """TaskError when a pattern of `exclude` would drop files of State A from every submission that keeps them, or names
+    a required output: what is excluded as a folder is made anew by the build, an output's own name may be theirs."""
     names = (os.fsdecode(rel) for rel, _ in walk(state_a))
     hit = [name for name in names if excluded(name, loaded.task.exclude)]
     if hit:
         raise TaskError(
             f"{loaded.folder / 'task.toml'}: exclude = {list(loaded.task.exclude)} matches {len(hit)} entries of State "
             f"A, the first is {hit[0]}: they would vanish from every submission; narrow the patterns"
+        )
+    outputs = {*loaded.task.reference.outputs.values(), *loaded.task.target.outputs.values()}
+    named = sorted(
+        o for o in outputs if excluded(o, loaded.task.exclude) and not excluded(parent(o), loaded.task.exclude)
+    )
+    if named:
+        raise TaskError(
+            f"{loaded.folder / 'task.toml'}: exclude = {list(loaded.task.exclude)} names {named[0]}, an output that "
+            "submissions are judged by: what they bring under that name would vanish; exclude the build's folder"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from refactorbench.agents.aci_files import Search, Window, apply_diff, replace_range, replace_text, window
+from refactorbench.agents.aci_files import Matches, Search, Window, apply_diff, replace_range, replace_text, window
 from refactorbench.agents.act import Act
 from refactorbench.agents.confined import Refused
 from refactorbench.agents.conversation import Malformed, Texts
@@ -20,11 +20,13 @@ from refactorbench.agents.edit import EditFailed, encode
 from refactorbench.agents.lint import SHOWN, Linter
 from refactorbench.agents.records import Answered, Entry
 from refactorbench.agents.selfcheck import EXAMPLE
+from refactorbench.agents.settings import Amount, Count, Some
 from refactorbench.agents.shell import ShellState
 from refactorbench.llm.protocol import ToolSpec, ToolUse, Turn
 
 BLOCK = re.compile(r"^```[^\n`]*\n(.*?)\n?^```[ \t]*$", re.S | re.M)
 END_OF_EDIT = "end_of_edit"
+EMPTY: Mapping[str, str | int] = {}
 MARKS = re.compile(r"<{7} SEARCH\n(.*?)\n?={7}\n(.*?)\n?>{7} REPLACE\s*\Z", re.S)
 
 
@@ -32,21 +34,21 @@ class AciSwitches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`reply`: one command in a fenced block of the text, or a tool call. `edit`: none leaves editing to the shell."""
 
     reply: Literal["text", "tools"] = "text"
-    window: int = 100  # lines; 0: the whole file
-    hits: int = 50  # results of a search; more are refused
-    search: bool = True
+    window: Count = 100  # lines; 0: the whole file
+    hits: Count = 50  # results of a search; more are refused
+    search: Literal["summary", "iterative", "off"] = "summary"  # all results as a list, or one at a time in the window
     edit: Literal["range", "replace", "diff", "whole", "none"] = "range"
     lint: bool = True
     lint_new_only: bool = True  # faults that were there before don't stand in the way of an edit
-    keep_last: int = 5  # observations that stay whole; 0: all
-    format_errors: int = 3  # malformed replies in a row that end the run
-    reminders: int = 3
+    keep_last: Count = 5  # observations that stay whole; 0: all
+    format_errors: Some = 3  # malformed replies in a row that end the run
+    reminders: Some = 3
     folds: bool = False  # a full context ends the run
-    fold_at: int = 0
-    cut: int = 30_000
-    timeout_s: float = 120.0
+    fold_at: Count = 0
+    cut: Some = 30_000
+    timeout_s: Amount = 120.0
     selfcheck: bool = True
-    max_tokens: int = 16_000
+    max_tokens: Some = 16_000
 
 
 EDITS = {
@@ -79,7 +81,7 @@ def words(s: AciSwitches) -> dict[str, Word]:
     }
     if not s.window:
         found = {k: v for k, v in found.items() if not k.startswith("scroll")}
-    if s.search:
+    if s.search != "off":
         found |= {
             "search_file": Word(
                 ("term", "path?"), "search_file TERM [PATH]: lines of a file (the open one) that hold TERM"
@@ -88,6 +90,19 @@ def words(s: AciSwitches) -> dict[str, Word]:
             "find_file": Word(
                 ("name", "path?"), "find_file NAME [FOLDER]: files called NAME (* for any text) below it"
             ),
+        }
+    if s.search == "iterative":
+        found |= {
+            "search_file": Word(
+                ("term", "path?"),
+                "search_file TERM [PATH]: show the first line of a file (the open one) that holds TERM",
+            ),
+            "search_dir": Word(
+                ("term", "path?"),
+                "search_dir TERM [FOLDER]: show the first line in the files below a folder that holds TERM",
+            ),
+            "next_match": Word((), "next_match: show the next result of the last search"),
+            "prev_match": Word((), "prev_match: show the result before"),
         }
     if s.edit != "none":
         found["edit"] = Word(("lines",) if s.edit == "range" else (), EDITS[s.edit], text=True)
@@ -129,9 +144,12 @@ class Aci:
 
     name = "aci"
 
-    def __init__(self, desk: Desk, linter: Linter, s: AciSwitches, path: str = "", first: int = 1) -> None:
+    def __init__(self, desk: Desk, linter: Linter, s: AciSwitches, kept: Mapping[str, str | int] = EMPTY) -> None:
+        """`kept` is what `interface` told before a restart."""
         self.desk, self.linter, self.s, self.words = desk, linter, s, words(s)
-        self.window, self.search = Window(desk.box, s.window, path, first), Search(desk.box, s.hits)
+        self.window = Window(desk.box, s.window, str(kept.get("path", "")), int(kept.get("first", 1)))
+        self.search = Search(desk.box, s.hits)
+        self.matches = Matches(self.search, self.window, kept)
         self.system = system(s)
         self.tools = () if s.reply == "text" else tuple(_spec(n, w) for n, w in self.words.items())
         what = "a command in a block" if s.reply == "text" else "a tool call"
@@ -151,8 +169,10 @@ class Aci:
             "run": lambda g, left: self.desk.run(g["text"], self.s.timeout_s, left),
             "time_left": lambda g, _: Act(self.desk.left() + "."),
             "submit": lambda g, _: Act("Handed in.", "final"),
-            "search_file": lambda g, _: Act(self.search.in_file(g["term"], self._path(g.get("path") or self._open()))),
-            "search_dir": lambda g, _: Act(self.search.in_folder(g["term"], self._path(g.get("path") or "."))),
+            "search_file": lambda g, _: self._search(g["term"], self._path(g.get("path") or self._open()), False),
+            "search_dir": lambda g, _: self._search(g["term"], self._path(g.get("path") or "."), True),
+            "next_match": lambda g, _: Act(self.matches.step(True)),
+            "prev_match": lambda g, _: Act(self.matches.step(False)),
             "find_file": lambda g, _: Act(self.search.files(g["name"], self._path(g.get("path") or "."))),
             "edit": lambda g, _: self._edit(g.get("lines", ""), g["text"]),
             "selfcheck": lambda g, left: self._selfcheck(g["path"], left),
@@ -199,6 +219,11 @@ class Aci:
         if not self.window.path:
             raise Refused("No file is open. Open one first, or name one.")
         return self.window.path
+
+    def _search(self, term: str, place: str, folder: bool) -> Act:
+        if self.s.search == "iterative":
+            return Act(self.matches.first(term, place, folder))
+        return Act(self.search.in_folder(term, place) if folder else self.search.in_file(term, place))
 
     def _create(self, path: str) -> Act:
         try:
@@ -256,13 +281,13 @@ class Aci:
         return self.desk.shell.state
 
     def interface(self) -> Mapping[str, str | int]:
-        return {"path": self.window.path, "first": self.window.first}
+        return {"path": self.window.path, "first": self.window.first, **self.matches.kept()}
 
 
 def make_aci(desk: Desk, s: AciSwitches, entries: Sequence[Entry], linter: Linter) -> Aci:
     """The scaffold where the last record left it."""
     last = next((e.interface for e in reversed(entries) if isinstance(e, Answered)), {})
-    return Aci(desk, linter, s, str(last.get("path", "")), int(last.get("first", 1)))
+    return Aci(desk, linter, s, last)
 
 
 def _ended(text: str) -> bool:

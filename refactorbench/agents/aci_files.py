@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from refactorbench.agents.confined import LARGEST, Box, Refused
 from refactorbench.agents.edit import EditFailed, decode, missing, printable
@@ -113,6 +113,14 @@ class Search:
         self._refuse(len(hits), f"{len(hits)} files below {folder} are called {name!r}")
         return f"{len(hits)} files below {folder} are called {name!r}:\n" + "\n".join(map(printable, hits))
 
+    def lines(self, term: str, place: str, folder: bool) -> list[tuple[str, int]]:
+        """(path, line number) of every line of the file `place`, or of the files below it, that holds `term`."""
+        wanted = term.encode(errors="surrogateescape")
+        files = self._files(place) if folder else [(place, self.box.read(place))]
+        return sorted(
+            (path, n) for path, data in files for n, line in enumerate(data.split(b"\n"), 1) if wanted in line
+        )
+
     def _files(self, folder: str, read: bool = True) -> Iterator[tuple[str, bytes]]:
         """(path, content) of text files below; the content is b"" where it isn't asked for."""
         top = self.box.open(folder)
@@ -129,6 +137,47 @@ class Search:
                         yield path, data
         finally:
             os.close(top)
+
+
+class Matches:
+    """Results one at a time, each shown in the window. `at` is the one that was shown last. They are looked for anew at
+    every step, since edits move them."""
+
+    def __init__(self, search: Search, window: Window, kept: Mapping[str, str | int]) -> None:
+        self._search, self._window = search, window
+        self.term, self.place = str(kept.get("term", "")), str(kept.get("place", ""))
+        self.folder = bool(kept.get("folder", 0))
+        self.at = str(kept.get("match_path", "")), int(kept.get("match_line", 0))
+
+    def kept(self) -> dict[str, str | int]:
+        """What to know again after a restart."""
+        if not self.term:
+            return {}
+        return {
+            "term": self.term, "place": self.place, "folder": int(self.folder), "match_path": self.at[0],
+            "match_line": self.at[1],
+        }  # fmt: skip
+
+    def first(self, term: str, place: str, folder: bool) -> str:
+        if not term:
+            raise Refused("The term is empty. Give some text to look for.")
+        if not self._search.lines(term, place, folder):
+            return f"No line {'below' if folder else 'of'} {place} holds {term!r}."
+        self.term, self.place, self.folder, self.at = term, place, folder, ("", 0)
+        return self.step(True)
+
+    def step(self, forward: bool) -> str:
+        """Show the next result, or the one before."""
+        if not self.term:
+            raise Refused("Nothing was searched for. Use search_file or search_dir first.")
+        found = self._search.lines(self.term, self.place, self.folder)
+        onward = [m for m in found if (m > self.at if forward else m < self.at)]
+        if not onward:
+            side = "after" if forward else "before"
+            raise Refused(f"There is no result {side} the last one shown, of {len(found)} for {self.term!r}.")
+        self.at = onward[0] if forward else onward[-1]
+        number, (path, line) = found.index(self.at) + 1, self.at
+        return f"result {number} of {len(found)} for {self.term!r}, line {line}:\n{self._window.open(path, line)}"
 
 
 def _text(folder: int, name: str) -> bytes | None:

@@ -95,6 +95,8 @@ def agent_named(name: str, model: str = "", settings: Mapping[str, str] | None =
         return ModelAgent(name, model, settings or {})
     if name.startswith("replay:") and name != "replay:":
         return ReplayAgent(Path(name.removeprefix("replay:")), settings or {})
+    if name not in ("noop", "solution") and (not name.startswith("command:") or name == "command:"):
+        raise UsageError(f"--agent {name} is unknown{did_you_mean(name, KNOWN)}: use one of {', '.join(KNOWN)}")
     if model or settings:
         what = f"--model {model}" if model else "--set"
         raise UsageError(f"{what} is for an agent with a model, and --agent {name} has none: leave it out, or use thin")
@@ -102,6 +104,4 @@ def agent_named(name: str, model: str = "", settings: Mapping[str, str] | None =
         return Noop()
     if name == "solution":
         return Solution()
-    if name.startswith("command:") and name != "command:":
-        return CommandAgent(name.removeprefix("command:"))
-    raise UsageError(f"--agent {name} is unknown{did_you_mean(name, KNOWN)}: use one of {', '.join(KNOWN)}")
+    return CommandAgent(name.removeprefix("command:"))

@@ -53,7 +53,9 @@ class ModelAgent:
         self.switches: Switches | AciSwitches
         self.switches, self.bounds = named.read(settings, SCAFFOLDS[scaffold])
         check_credentials(model)
-        self._price = PriceTable().require(model) if self.bounds.cost else PriceTable().find(model)
+        table = PriceTable(Path(self.bounds.prices) if self.bounds.prices else None)
+        self._price = table.require(model) if self.bounds.cost else table.find(model)
+        self._prices = f"version {table.version}, {table.date}, sha256 {table.digest}" if self._price else ""
 
     def open_model(self) -> ChatModel:
         return open_model(self.model_name, effort=self.bounds.effort or None)
@@ -88,7 +90,7 @@ class ModelAgent:
         journal.append(
             Started(
                 self.scaffold, self.model_name, context.task.task.id, __version__, switches,
-                self._system(), first_message(context), checkpoints.take(), round(time.time(), 3),
+                self._system(), first_message(context), checkpoints.take(), round(time.time(), 3), self._prices,
             )
         )  # fmt: skip
 
@@ -134,7 +136,7 @@ class ReplayAgent(ModelAgent):
         self.name, self.scaffold, self.model_name = f"replay:{journal}", first.scaffold, f"replay {first.model}"
         told = {k: str(v) for k, v in first.switches.items()} | dict(settings)
         self.switches, self.bounds = named.read(told, SCAFFOLDS[first.scaffold])
-        self._price = None
+        self._price, self._prices = None, ""
 
     def open_model(self) -> ChatModel:
         return Recorded(self.model_name, self._turns)

@@ -43,6 +43,7 @@ class Started(msgspec.Struct, frozen=True, tag="started"):
     first: str
     checkpoint: str
     time: float  # of day
+    prices: str = ""  # version, date and digest of the price table, where the model has a price in it
 
 
 class Replied(msgspec.Struct, frozen=True, tag="replied"):

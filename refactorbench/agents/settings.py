@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -11,19 +11,24 @@ from refactorbench.agents.budget import Limit
 from refactorbench.errors import UsageError, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Some = Annotated[int, msgspec.Meta(ge=1)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e9)]  # finite: what is no number or no bound can't be written down
 OFF = {"off": "false", "no": "false", "on": "true", "yes": "true"}
 
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of one attempt beside the task's own hours; 0: none. `wall_hours` counts waiting for a provider too, and
-    `reserve_s` of it are left to whoever set it. `effort` is passed to the model as it is."""
+    `reserve_s` of it are left to whoever set it. `prices`: a price table other than the shipped one. `effort` is passed
+    to the model as it is."""
 
-    hours: float = 0.0
-    wall_hours: float = 0.0
-    reserve_s: float = 0.0
-    turns: int = 0
-    tokens: int = 0
-    cost: float = 0.0
+    hours: Amount = 0.0
+    wall_hours: Amount = 0.0
+    reserve_s: Amount = 0.0
+    turns: Count = 0
+    tokens: Count = 0
+    cost: Amount = 0.0
+    prices: str = ""
     effort: str = ""
 
     def limits(self, task_hours: float) -> tuple[Limit, ...]:
@@ -48,7 +53,8 @@ def read(settings: Mapping[str, str], switches: type[T]) -> tuple[T, Bounds]:
         if key not in kinds:
             known = ", ".join(sorted(kinds))
             raise UsageError(f"--set {key} is unknown{did_you_mean(key, kinds)}: nothing is started; keys are {known}")
-        parts[kinds[key]][key] = OFF.get(value.lower(), value)
+        is_bool = any(f.name == key and f.type is bool for f in msgspec.structs.fields(kinds[key]))
+        parts[kinds[key]][key] = OFF.get(value.lower(), value) if is_bool else value
         _convert({key: parts[kinds[key]][key]}, kinds[key], f"--set {key}={value}")
     return _convert(parts[switches], switches, "--set"), _convert(parts[Bounds], Bounds, "--set")
 

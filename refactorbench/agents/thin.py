@@ -14,6 +14,7 @@ from refactorbench.agents.conversation import Texts
 from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk
 from refactorbench.agents.edit import EditFailed, Editor
 from refactorbench.agents.selfcheck import EXAMPLE, MOST_CASES, Case
+from refactorbench.agents.settings import Amount, Count, Some
 from refactorbench.agents.shell import ShellState
 from refactorbench.errors import did_you_mean
 from refactorbench.llm.protocol import ToolSpec, ToolUse, Turn
@@ -26,14 +27,14 @@ class Switches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tolerant: bool = False  # str_replace lets white space at both ends of lines differ
     create_over: bool = False  # create replaces files that exist
-    cut: int = 30_000  # of an output or a file shown at once
-    timeout_s: float = 120.0  # of a command that names none
-    keep_last: int = 0  # observations that stay whole; 0: all
-    fold_at: int = 150_000  # tokens read in a turn, from which on older observations are folded; 0: at overflow
+    cut: Some = 30_000  # of an output or a file shown at once
+    timeout_s: Amount = 120.0  # of a command that names none
+    keep_last: Count = 0  # observations that stay whole; 0: all
+    fold_at: Count = 150_000  # tokens read in a turn, from which on older observations are folded; 0: at overflow
     folds: bool = True
     selfcheck: bool = True
-    reminders: int = 3
-    max_tokens: int = 16_000  # of a reply
+    reminders: Some = 3
+    max_tokens: Some = 16_000  # of a reply
 
 
 def _says(text: str) -> Any:

@@ -110,7 +110,7 @@ def pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
             raise click.BadParameter(f"'{word}' sets nothing: write KEY=VALUE")
         if key in found:
             raise click.BadParameter(f"{key} is set twice: keep one of them")
-        found[key] = text
+        found[key] = str(Path(text).resolve()) if key == "prices" and text else text  # as with `absolute`
     return found
 
 

@@ -144,6 +144,11 @@ def _base_url(provider: str, environ: Mapping[str, str]) -> str:
 
 def _checked_url(url: str, where: str) -> str:
     parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise UsageError(
+            f"the base URL for {parts.hostname} holds a name or a password, which would be written down with the run: "
+            f"nothing is started; leave it out, keys come from the environment ({CHAT_KEY} for a chat server)"
+        )
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{where}: '{url}' is no base URL: nothing is started; write it like http://127.0.0.1:8000/v1")
     return url

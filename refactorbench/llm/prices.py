@@ -94,6 +94,6 @@ class PriceTable:
             raise UsageError(
                 f"the price of '{model}' isn't in {self.path} (version {self.version})"
                 f"{did_you_mean(model, self._prices)}, so a limit on cost can't be kept: add a [[model]] entry to a "
-                "price file of your own and name it, or set a limit on tokens instead"
+                "price file of your own and name it (--set prices=FILE), or set a limit on tokens instead"
             )
         return price

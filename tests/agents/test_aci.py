@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,10 @@ def make(tmp_path: Path, sandbox: BubblewrapSandbox) -> Make:
     (tree / "b.rs").write_text("fn main() {\n    other();\n}\n")
     box = Box((Place("/build/tree", tree, True),))
 
-    def aci(**switches: object) -> Aci:
+    def aci(kept: Mapping[str, str | int] = {}, **switches: object) -> Aci:
         tools = find(("rust",) if switches.pop("rust", False) else ())
         linter = Linter(sandbox, tools, tmp_path / "lint")
-        return Aci(Desk(box, Shell()), linter, AciSwitches(**switches))  # type: ignore[arg-type]
+        return Aci(Desk(box, Shell()), linter, AciSwitches(**switches), kept)  # type: ignore[arg-type]
 
     return aci
 
@@ -123,6 +123,27 @@ def test_searches_show_up_to_fifty_results_and_refuse_more(make: Make, tmp_path:
     assert do(make(hits=2), "search_dir needle").outcome == "refused"
     assert "No line" in do(aci, "search_file 'no such' fifty").text
     assert "a.py" in do(aci, "find_file a.p*").text
+
+
+def test_iterative_search_shows_one_result_at_a_time_and_goes_on_after_a_restart(make: Make, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "c.txt").write_text("needle\n" * 60)
+    aci = make(search="iterative")
+    assert do(aci, "next_match").outcome == "refused"  # nothing was searched for
+    text = do(aci, "search_dir needle").text
+    assert text.startswith("result 1 of 60 for 'needle', line 1:\n[/build/tree/c.txt, 60 lines in all]")
+    do(aci, "open c.txt")
+    (tree / "c.txt").write_text("x\n" + "needle\n" * 60)  # what was found has moved
+    again = make(dict(aci.interface()), search="iterative")
+    assert do(again, "next_match").text.startswith("result 1 of 60 for 'needle', line 2:")
+    assert do(again, "next_match").text.startswith("result 2 of 60 for 'needle', line 3:")
+    assert do(again, "prev_match").text.startswith("result 1 of 60 for 'needle', line 2:")
+    refused = do(again, "prev_match")
+    assert refused.outcome == "refused" and "no result before" in refused.text
+    assert do(again, "search_file 'return 2' a.py").text.startswith("result 1 of 1 for 'return 2', line 6:")
+    assert "No line of" in do(again, "search_file absent a.py").text
+    assert "next_match" not in words(AciSwitches()) and "next_match" not in words(AciSwitches(search="off"))
+    assert "next_match" in system(AciSwitches(search="iterative"))
 
 
 def test_an_edit_replaces_lines_and_shows_the_result(make: Make, tmp_path: Path) -> None:
@@ -192,7 +213,7 @@ def test_text_that_does_not_stand_once_and_marks_that_are_missing_fail(make: Mak
     do(aci, "open a.py")
     assert do(aci, "edit\n<<<<<<< SEARCH\n    return\n=======\nx\n>>>>>>> REPLACE").outcome == "edit_failed"
     assert do(aci, "edit\n    return 1").outcome == "edit_failed"
-    assert "edit" not in words(AciSwitches(edit="none")) and "search_dir" not in words(AciSwitches(search=False))
+    assert "edit" not in words(AciSwitches(edit="none")) and "search_dir" not in words(AciSwitches(search="off"))
 
 
 def test_hunks_are_moved_when_lines_before_them_have_changed() -> None:

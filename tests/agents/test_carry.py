@@ -124,7 +124,7 @@ def test_the_agent_sees_state_a_and_both_toolchains_and_nothing_of_the_grader(ba
 def test_names_of_agents_and_models_are_told_apart_before_anything_starts(toy: Toy, tmp_path: Path) -> None:
     for given, says in (
         (("--agent", "thin"), "needs --model"), (("--agent", "noop", "--model", "scripted/x"), "has none"),
-        (("--agent", "thim", "--model", "scripted/x"), "is for an agent with a model"),
+        (("--agent", "thim", "--model", "scripted/x"), "is unknown (did you mean 'thin'?)"),
         (("--agent", "thin", "--model", "scripted/x", "--set", "windw=3"), "is unknown"),
         (("--agent", "replay:/nowhere"), "no such file"), (("--agent", "aci", "--model", "scripted/x", "--set", "y"), "KEY=VALUE"),
     ):  # fmt: skip

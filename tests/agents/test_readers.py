@@ -128,8 +128,13 @@ def test_settings_are_a_closed_set_with_suggestions() -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match=r"--set windw is unknown \(did you mean 'window'\?\)"):
         read({"windw": "30"}, SCAFFOLDS["aci"])
-    with pytest.raises(UsageError, match="--set window=many doesn't fit"):
-        read({"window": "many"}, SCAFFOLDS["aci"])
+    for key, value in (
+        ("window", "many"), ("window", "-1"), ("turns", "-3"), ("cost", "-1"), ("hours", "nan"), ("hours", "inf"),
+        ("cut", "0"), ("reminders", "0"), ("search", "on"), ("turns", ""),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=f"--set {key}={value} doesn't fit"):
+            read({key: value}, SCAFFOLDS["aci"])
+    assert read({"search": "off"}, SCAFFOLDS["aci"])[0].search == "off"  # type: ignore[union-attr]
 
 
 def test_a_model_is_named_and_its_key_there_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +148,20 @@ def test_a_model_is_named_and_its_key_there_before_anything_starts(monkeypatch: 
     assert ModelAgent("thin", "anthropic/x", {}).name == "thin anthropic/x"
     with pytest.raises(UsageError, match="price"):
         ModelAgent("thin", "anthropic/nothing-of-this-name", {"cost": "5"})
+
+
+def test_a_price_table_of_ones_own_lets_a_limit_on_cost_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "some-key-that-is-set")
+    (tmp_path / "p.toml").write_text(
+        'version = "7"\ndate = 2026-01-01\n[[model]]\nname = "anthropic/x"\nsource = "s"\nsince = 2026-01-01\n'
+        "input = 2\ncache_read = 1\ncache_write = 1\noutput = 10\n"
+    )
+    agent = ModelAgent("thin", "anthropic/x", {"cost": "5", "prices": str(tmp_path / "p.toml")})
+    assert agent.price(Usage(input=1_000_000)) == 2.0
+    with pytest.raises(UsageError, match="isn't in"):
+        ModelAgent("thin", "anthropic/y", {"cost": "5", "prices": str(tmp_path / "p.toml")})
 
 
 def test_limits_name_their_owner_and_keep_their_reserve() -> None:

@@ -59,6 +59,11 @@ def refused(done: Done, status: int, *words: str) -> None:
         ((*RUN, "--stages", "audit,behavior"), ["'behavior' is no stage", "did you mean 'behaviour'"]),
         ((*RUN, "--submission", "/nowhere/tree"), ["--submission /nowhere/tree is not a folder", "name the root"]),
         ((*RUN, "--agent", "noop", "--submission", "/"), ["exclude each other"]),
+        (
+            (*RUN, "--submission", "/", "--model", "anthropic/x"),
+            ["--model anthropic/x is for an agent", "leave it out"],
+        ),
+        ((*RUN, "--submission", "/", "--set", "turns=3"), ["--set turns is for an agent"]),
         ((*RUN, "--min-score", "200"), ["--min-score", "200"]),
         ((*RUN, "--jobs", "0"), ["--jobs", "0"]),
         ((*RUN, "--pannel", "x"), ["--pannel", "--panel"]),
@@ -151,6 +156,12 @@ def test_a_recording_of_other_inputs_than_the_run_began_with(toy: Toy, copied: P
         ("verifiers/panels/offline.toml", 'id = "v2"', 'id = "v1"', ["verifier ids are v1, v1"]),
         (f"tasks/{TASK}/task.toml", "debt =", "det =", ["det", "debt"]),
         (f"tasks/{TASK}/task.toml", '[".git", "target"]', '["READ*"]', ["exclude", "README", "narrow the patterns"]),
+        (
+            f"tasks/{TASK}/task.toml",
+            '[".git", "target"]',
+            '["*/tally"]',
+            ["exclude", "tally, an output", "exclude the build"],
+        ),
         (f"tasks/{TASK}/task.toml", '["gcc", "make"]', '["gcc", "mke"]', ["'mke' is unknown", "'make'"]),
     ],
 )

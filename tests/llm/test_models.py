@@ -100,3 +100,13 @@ def test_what_a_model_shows_of_itself_holds_no_key() -> None:
     for name in ("anthropic/m", "openai/m"):
         model = open_model(name, environ={"ANTHROPIC_API_KEY": "sk-hidden", "OPENAI_API_KEY": "sk-hidden"})
         assert "sk-hidden" not in repr(model) + repr(vars(model))
+
+
+def test_a_base_url_with_a_password_is_refused_and_not_repeated() -> None:
+    for name, environ in (
+        ("chat/m@http://me:letmein99@127.0.0.1/v1", {}),
+        ("anthropic/m", {**KEYS, "ANTHROPIC_BASE_URL": "https://me:letmein99@host"}),
+    ):
+        with pytest.raises(UsageError, match="holds a name or a password") as caught:
+            check_credentials(name, environ)
+        assert "letmein99" not in str(caught.value)
