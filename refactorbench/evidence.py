@@ -18,6 +18,7 @@ import msgspec
 from refactorbench.audit.ground import Evidence
 from refactorbench.audit.stage import AuditResult, audit, taken_in
 from refactorbench.audit.witnesses import build as build_eye
+from refactorbench.audit.witnesses.state_a import StateA
 from refactorbench.behaviour.fresh import FreshResult, draw_checks, replay_fresh
 from refactorbench.behaviour.memorisation import memorisation
 from refactorbench.behaviour.model import BehaviourResult
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from refactorbench.prepare import Prepared
 
 TRACED_SAMPLE = 60  # recorded checks that are run once more under the tracer, beside every fresh one
+_KEPT: dict[tuple[str, bytes, bytes], StateA] = {}
+_KEEPING = threading.Lock()
 OpenTraced = Callable[[str, Path | None], Callable[[], Worker]]
 
 
@@ -67,6 +70,17 @@ def answers(recording: Recording) -> Iterator[bytes]:
             yield row.observation.stdout
             yield row.observation.stderr
             yield from (f.data for f in row.observation.files if f.data not in inputs)
+
+
+def known(p: Prepared) -> StateA:
+    """What is known of State A and its recorded answers. The last one is kept: reading it takes seconds, and whoever
+    grades many trees of one task needs it for each."""
+    key = (str(p.state_a), msgspec.json.encode(p.loaded.task), msgspec.json.encode(p.recording.manifest))
+    with _KEEPING:
+        if key not in _KEPT:
+            _KEPT.clear()
+            _KEPT[key] = StateA(p.state_a, p.loaded.task, answers(p.recording))
+        return _KEPT[key]
 
 
 def traced_sample(p: Prepared, seed: int) -> list[Check]:
@@ -154,11 +168,11 @@ def audit_run(
         submission,
         p.state_a,
         reads=taken_in(builds.target, p.loaded.task, submission),
-        answers=partial(answers, p.recording),
         traces=own,
         state_a_traces=theirs,
         memorisation=counts,
         reopen_build=partial(build_eye.reopen, report=builds.target),
+        know=partial(known, p),
     )
     return audit(evidence, builds.target, partial(build_eye.witness, builds.target, p.loaded))
 

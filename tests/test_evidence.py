@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Event
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 
 import pytest
 
@@ -87,3 +87,24 @@ def test_a_stopped_trace_runs_no_further_check(tmp_path: Path) -> None:
 
     paths = evidence.trace(CHECKS, lambda path: Stopping(path, {}), tmp_path, "side", stop)  # type: ignore[arg-type]
     assert [p.read_text() for p in paths] == ["m/0 m/1 "]
+
+
+def test_what_is_known_of_a_task_is_read_once_and_again_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    class Known:
+        def __init__(self, root: Path, task: object, recorded: object) -> None:
+            read.append(root)
+
+    def prepared(root: str, checks: int) -> SimpleNamespace:
+        loaded, recording = SimpleNamespace(task={"id": "t"}), SimpleNamespace(manifest={"checks": checks})
+        return SimpleNamespace(state_a=Path(root), loaded=loaded, recording=recording)
+
+    monkeypatch.setattr(evidence, "StateA", Known)
+    monkeypatch.setattr(evidence, "answers", lambda recording: ())
+    monkeypatch.setattr(evidence, "_KEPT", {})
+    first = evidence.known(prepared("a", 1))  # type: ignore[arg-type]
+    assert evidence.known(prepared("a", 1)) is first and read == [Path("a")]  # type: ignore[arg-type]
+    evidence.known(prepared("a", 2))  # type: ignore[arg-type]
+    evidence.known(prepared("b", 2))  # type: ignore[arg-type]
+    assert read == [Path("a"), Path("a"), Path("b")]

@@ -44,7 +44,8 @@ class Evidence:
     """What the host itself holds about a submission, apart from what any witness says.
 
     `reads` and `answers` as in witnesses/source.py, `answers` as a function that starts the recorded outputs;
-    `memorisation` as in witnesses/runtime.py; `reopen_build` is the build witness's own re-opening.
+    `memorisation` as in witnesses/runtime.py; `reopen_build` is the build witness's own re-opening; `know` gives
+    what is known of State A where the caller keeps it.
     """
 
     def __init__(
@@ -58,14 +59,17 @@ class Evidence:
         state_a_traces: tuple[Path, ...] = (),
         memorisation: tuple[int, int, int, int] | None = None,
         reopen_build: Callable[[Finding], bool] | None = None,
+        know: Callable[[], StateA] | None = None,
     ) -> None:
         self.loaded_task, self.submission, self.state_a = loaded_task, submission, state_a
         self.reads, self.answers = reads, answers
         self.traces, self.state_a_traces, self.memorisation = traces, state_a_traces, memorisation
-        self.reopen_build = reopen_build
+        self.reopen_build, self._know = reopen_build, know
 
     @cached_property
     def known(self) -> StateA:
+        if self._know is not None:
+            return self._know()
         return StateA(self.state_a, self.loaded_task.task, self.answers() if self.answers else None)
 
     @cached_property
