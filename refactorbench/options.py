@@ -28,7 +28,7 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the options meant: digests and versions. A run is resumed only under an equal lock."""
 
     version: str
-    source_sha256: str  # of this program's own Python and C files
+    source_sha256: str  # of this program's own source and data files
     dirty: bool | None  # None: not a git checkout
     task_sha256: str
     task_status: str

@@ -53,7 +53,7 @@ def source_digest() -> str:
     """sha256 over this program's own sources, so that a score says which evaluator gave it."""
     total = hashlib.sha256()
     package = Path(__file__).resolve().parent
-    for path in sorted(p for p in package.rglob("*") if p.suffix in (".py", ".c", ".h")):
+    for path in sorted(p for p in package.rglob("*") if p.suffix in (".py", ".c", ".h", ".sh", ".toml")):
         total.update(str(path.relative_to(package)).encode() + bytes.fromhex(sha256_file(path)))
     return total.hexdigest()
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
 NAMES = re.compile(r"(?i)(?:key|token|secret|password|passwd|credential|auth)")
+PLACES = re.compile(r"(?i)(?:dir|file|path|sock|home)$")
 SHORTEST = 8
 LOOKS_LIKE = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30,}|xox[abprs]-[A-Za-z0-9-]{10,})\b"
@@ -22,8 +24,13 @@ LOOKS_LIKE = re.compile(
 
 def values(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Value -> name of what is secret in an environment, longest first."""
-    found = {v: n for n, v in environ.items() if NAMES.search(n) and len(v) >= SHORTEST and not v.startswith("/")}
+    found = {v: n for n, v in environ.items() if NAMES.search(n) and len(v) >= SHORTEST and not _is_place(n, v)}
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
+def _is_place(name: str, value: str) -> bool:
+    """True for a path, such as a socket's or a folder's; a key may begin with a slash as well."""
+    return value.startswith("/") and (bool(PLACES.search(name)) or Path(value).exists())
 
 
 def scrubber(environ: Mapping[str, str] = os.environ) -> Callable[[bytes], bytes]:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from signal import SIGKILL
 
 import msgspec
 from e2e.toy import Toy, lay_out
@@ -94,13 +95,14 @@ def bare_toy(where: Path) -> Toy:
 
 
 def whole_and_killed(toy: Toy, folder: Path, turns: int, kills: int, seed: int) -> tuple[Path, Path, int]:
-    """One run to its end, and one that is killed up to `kills` times; return both folders and how often it was hit."""
+    """One run to its end, and one that is killed up to `kills` times; return both folders and how often it was hit before
+    its end."""
     (folder / "script").write_text(script(turns, seed))
     model, whole, killed = f"scripted/{folder / 'script'}", folder / "whole", folder / "killed"
     whole.mkdir(), killed.mkdir()
     assert finish(toy, whole, model) == "done"
     rng, hit, journal = random.Random(seed), 0, killed / "agent" / "journal.jsonl"
-    while hit < kills and not (journal.exists() and b'"type":"stopped"' in journal.read_bytes()):
+    while hit < kills and not ended(journal):
         process = start(toy.root, toy.state_a, killed, model)
         size, deadline = journal.stat().st_size if journal.exists() else 0, time.monotonic() + 60
         # most of them within its work, the others while it starts or restores
@@ -110,11 +112,15 @@ def whole_and_killed(toy: Toy, folder: Path, turns: int, kills: int, seed: int) 
                 break
             time.sleep(0.005)
         time.sleep(rng.uniform(0, 0.12 if within else 1.0))
-        hit += process.poll() is None
         process.kill()
         process.communicate()
+        hit += process.returncode == -SIGKILL and not ended(journal)
     assert finish(toy, killed, model) == "done"
     return whole, killed, hit
+
+
+def ended(journal: Path) -> bool:
+    return journal.exists() and b'"type":"stopped"' in journal.read_bytes()
 
 
 def left(folder: Path) -> list[tuple[bytes, int, bytes]]:
@@ -148,7 +154,7 @@ def main(turns: int, kills: int, seed: int) -> None:
         where = Path(name)
         whole, killed, hit = whole_and_killed(bare_toy(where / "toy"), where, turns, kills, seed)
         same = told(killed) == told(whole), left(killed) == left(whole)
-        print(f"{turns} turns, {hit} kills: transcript equal {same[0]}, files equal {same[1]}")
+        print(f"{turns} turns, {hit} kills before the end: transcript equal {same[0]}, files equal {same[1]}")
         for n, (one, other) in enumerate(zip(told(whole), told(killed), strict=False)):
             if one != other:
                 print(f"record {n} differs first:\n{one}\n{other}")

@@ -109,8 +109,11 @@ def test_secrets_of_the_environment_are_scrubbed_on_write_and_nothing_else_is(tm
         "PATH": "/usr/bin",
         "AUTH": "short",
         "HOME_TOKEN_DIR": "/some/where/long",
+        "XAUTHORITY": str(tmp_path),
+        "AWS_SECRET_ACCESS_KEY": "/Base64/beginsWithASlash",
     }
-    assert values(environ) == {'a"secret\\value': "SOME_API_KEY"}
+    found = {'a"secret\\value': "SOME_API_KEY", "/Base64/beginsWithASlash": "AWS_SECRET_ACCESS_KEY"}
+    assert values(environ) == found
     journal = AgentJournal(tmp_path / "j", scrubber(environ))
     written = journal.append(answered("ok", 'printed a"secret\\value and short and sk-abcdefghijklmnop1234'))
     assert isinstance(written, Answered)
