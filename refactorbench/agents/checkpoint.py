@@ -83,10 +83,11 @@ class Checkpoints:
 
     def _look(self, name: str, top: Path, known: dict[tuple[str, bytes], tuple[Seen, bytes]]) -> tuple[Item, ...]:
         items: list[Item] = []
+        real = os.fsencode(top.resolve())
         first: dict[int, bytes] = {}  # inode -> path of a content with several names
         for rel, info in walk(top, moving=True):
             with contextlib.suppress(FileNotFoundError):  # gone since it was listed
-                item = self._item(name, os.fsencode(top) + b"/" + rel, rel, info, first, known)
+                item = self._item(name, real + b"/" + rel, rel, info, first, known)
                 if item is not None:
                     items.append(item)
         return tuple(items)
@@ -104,13 +105,13 @@ class Checkpoints:
             return Item(rel, "p", mode, info.st_mtime_ns, b"")
         if not stat.S_ISREG(info.st_mode):
             return None  # sockets: whoever listens on one is lost with the machine
-        if info.st_nlink > 1:
-            if info.st_ino in first:
-                return Item(rel, "h", mode, info.st_mtime_ns, first[info.st_ino])
-            first[info.st_ino] = rel
+        if info.st_nlink > 1 and info.st_ino in first:
+            return Item(rel, "h", mode, info.st_mtime_ns, first[info.st_ino])
         seen: Seen = (info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, mode)
         before = self._known.get((name, rel))
         digest = before[1] if before and before[0] == seen else self._store(full)
+        if info.st_nlink > 1:
+            first[info.st_ino] = rel
         known[name, rel] = seen, digest
         return Item(rel, "f", mode, info.st_mtime_ns, digest)
 
@@ -118,6 +119,9 @@ class Checkpoints:
         """Copy a content and name it by what was copied: the file may be written to meanwhile."""
         total, part = hashlib.sha256(), self._contents / "part"
         with os.fdopen(os.open(full, QUIETLY), "rb") as source, part.open("wb") as dest:
+            # a job of the agent's may have put a link in a folder's place since, and links lead out of its box
+            if os.readlink(f"/proc/self/fd/{source.fileno()}") != os.fsdecode(full):  # noqa: PTH115 - of a descriptor
+                raise FileNotFoundError(full)
             while piece := source.read(PIECE):
                 total.update(piece)
                 dest.write(piece)

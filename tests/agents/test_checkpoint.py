@@ -107,3 +107,26 @@ def test_several_places_and_random_changes(tmp_path: Path) -> None:
         if rng.random() < 0.5:
             checkpoints.restore(taken)
             assert {n: tree_digest(p) for n, p in places.items()} == seen
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_folder_that_becomes_a_link_while_it_is_looked_at_leads_nowhere(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: bool
+) -> None:
+    (tmp_path / "outside" / "b").mkdir(parents=True)
+    (tmp_path / "outside" / "b" / "text").write_text("not the agent's")
+
+    def walked(top: Path, moving: bool) -> list[tuple[bytes, os.stat_result]]:
+        found = list(walk(top, moving))
+        if swapped:
+            (tree / "a").rename(tree / "was")
+            (tree / "a").symlink_to(tmp_path / "outside")
+        return found
+
+    monkeypatch.setattr("refactorbench.agents.checkpoint.walk", walked)
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    digest = checkpoints.take()
+    contents = [p.read_text() for p in (tmp_path / "kept" / "contents").iterdir()]
+    assert "not the agent's" not in contents and ("one" in contents) is not swapped
+    checkpoints.restore(digest)
+    assert (tree / "a" / "b" / "text").exists() is not swapped
