@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from refactorbench.agents.model_agent import ModelAgent, ReplayAgent
+from refactorbench.agents.desk import REFERENCE, STATE_A
+from refactorbench.agents.model_agent import ModelAgent, ReplayAgent, layout_of
 from refactorbench.agents.protocol import Agent, AgentContext, AgentReport
 from refactorbench.build.toolchain import find
 from refactorbench.errors import UsageError, did_you_mean
@@ -43,7 +44,8 @@ class Solution:
 
 
 class CommandAgent:
-    """Runs one shell command in a closed sandbox, in the work tree, for at most the task's budget."""
+    """Runs one shell command in a closed sandbox, in the work tree, for at most the task's budget. It sees what an agent
+    with a model sees, but for the tools."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -53,6 +55,8 @@ class CommandAgent:
         task = context.task.task
         toolchain = find((*task.reference.toolchain, *task.target.toolchain))
         instruction = context.task.folder / "instruction.md"
+        layout = layout_of(context) if context.folder and context.reference else None
+        seen = (Mount(layout.state_a, STATE_A), Mount(layout.reference, REFERENCE)) if layout else ()
         home = context.work.with_name(f"{context.work.name}-home")
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir()
@@ -61,6 +65,7 @@ class CommandAgent:
                 argv=("/bin/sh", "-c", self.command),
                 mounts=(
                     *toolchain.mounts,
+                    *seen,
                     Mount(context.work, "/build/tree", writable=True),
                     Mount(home, "/build/home", writable=True),
                     Mount(instruction, "/build/INSTRUCTION.md"),

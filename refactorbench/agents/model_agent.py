@@ -58,7 +58,7 @@ class ModelAgent:
         self._prices = f"version {table.version}, {table.date}, sha256 {table.digest}" if self._price else ""
 
     def open_model(self) -> ChatModel:
-        return open_model(self.model_name, effort=self.bounds.effort or None)
+        return open_model(self.model_name, effort=self.bounds.effort or None, images=self.bounds.images)
 
     def price(self, usage: Usage) -> float:
         return float(self._price.cost(usage)) if self._price else 0.0

@@ -20,7 +20,7 @@ OFF = {"off": "false", "no": "false", "on": "true", "yes": "true"}
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of one attempt beside the task's own hours; 0: none. `wall_hours` counts waiting for a provider too, and
     `reserve_s` of it are left to whoever set it. `prices`: a price table other than the shipped one. `effort` is passed
-    to the model as it is."""
+    to the model as it is. `images`: a chat server's model is shown images (the others are anyway)."""
 
     hours: Amount = 0.0
     wall_hours: Amount = 0.0
@@ -30,6 +30,7 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cost: Amount = 0.0
     prices: str = ""
     effort: str = ""
+    images: bool = False
 
     def limits(self, task_hours: float) -> tuple[Limit, ...]:
         """Nested: what the run was given, within what the task gives."""

@@ -105,13 +105,13 @@ def whole_and_killed(toy: Toy, folder: Path, turns: int, kills: int, seed: int) 
     while hit < kills and not ended(journal):
         process = start(toy.root, toy.state_a, killed, model)
         size, deadline = journal.stat().st_size if journal.exists() else 0, time.monotonic() + 60
-        # most of them within its work, the others while it starts or restores
-        within = rng.random() < 0.8
+        # most of them within its work, the others while it starts or restores; soon, where the end would come too early
+        within, soon = rng.random() < 0.8, replies(journal) / turns > hit / kills
         while within and process.poll() is None and time.monotonic() < deadline:
             if journal.exists() and journal.stat().st_size > size:
                 break
             time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.12 if within else 1.0))
+        time.sleep(rng.uniform(0, 0.01 if soon else 0.12) if within else rng.uniform(0, 0.4 if soon else 1.0))
         process.kill()
         process.communicate()
         hit += process.returncode == -SIGKILL and not ended(journal)
@@ -121,6 +121,10 @@ def whole_and_killed(toy: Toy, folder: Path, turns: int, kills: int, seed: int) 
 
 def ended(journal: Path) -> bool:
     return journal.exists() and b'"type":"stopped"' in journal.read_bytes()
+
+
+def replies(journal: Path) -> int:
+    return journal.read_bytes().count(b'{"type":"replied"') if journal.exists() else 0
 
 
 def left(folder: Path) -> list[tuple[bytes, int, bytes]]:

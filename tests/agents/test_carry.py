@@ -121,6 +121,13 @@ def test_the_agent_sees_state_a_and_both_toolchains_and_nothing_of_the_grader(ba
     assert "unreachable" in text
 
 
+def test_a_command_sees_state_a_and_its_product_read_only(bare: Toy, tmp_path: Path) -> None:
+    looked = "ls /build /build/reference/bin /build/state-a > seen; touch /build/state-a/x 2>> seen || true"
+    assert once(bare.root, bare.state_a, tmp_path, "", agent_named(f"command:{looked}")) == "done"
+    seen = (tmp_path / "work" / "seen").read_text()
+    assert "tally" in seen and "tally.c" in seen and "Read-only file system" in seen and "drivers" not in seen
+
+
 def test_names_of_agents_and_models_are_told_apart_before_anything_starts(toy: Toy, tmp_path: Path) -> None:
     for given, says in (
         (("--agent", "thin"), "needs --model"), (("--agent", "noop", "--model", "scripted/x"), "has none"),

@@ -153,6 +153,12 @@ def test_a_model_is_named_and_its_key_there_before_anything_starts(monkeypatch: 
         ModelAgent("thin", "anthropic/nothing-of-this-name", {"cost": "5"})
 
 
+def test_a_chat_servers_model_is_shown_images_where_that_is_set() -> None:
+    name = "chat/m@http://127.0.0.1:9/v1"
+    assert not ModelAgent("thin", name, {}).open_model().images
+    assert ModelAgent("thin", name, {"images": "on"}).open_model().images
+
+
 def test_a_price_table_of_ones_own_lets_a_limit_on_cost_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
