@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from refactorbench.prepare import Prepared
 
 TRACED_SAMPLE = 60  # recorded checks that are run once more under the tracer, beside every fresh one
+QUICK_FRESH = 4  # a quick look traces one fresh check in so many
 _KEPT: dict[tuple[str, bytes, bytes], StateA] = {}
 _KEEPING = threading.Lock()
 OpenTraced = Callable[[str, Path | None], Callable[[], Worker]]
@@ -83,15 +84,16 @@ def known(p: Prepared) -> StateA:
         return _KEPT[key]
 
 
-def traced_sample(p: Prepared, seed: int) -> list[Check]:
-    """The checks that are run under the tracer: a seeded sample of the recorded ones and every fresh one."""
+def traced_sample(p: Prepared, seed: int, quick: bool) -> list[Check]:
+    """The checks that are run under the tracer: a seeded sample of the recorded ones and every fresh one; of the latter
+    every fourth in a quick look."""
     recording = p.recording
     places = [(m.id, seq) for m in recording.manifest.modules for seq in range(m.checks)]
     chosen = set(random.Random(seed).sample(places, min(TRACED_SAMPLE, len(places))))
     sample = [
         row.check for m in recording.manifest.modules for row in recording.rows(m.id) if (m.id, row.seq) in chosen
     ]
-    return [c for c in (*sample, *fresh_checks(p, seed)) if c.observer == "process"]
+    return [c for c in (*sample, *fresh_checks(p, seed)[:: QUICK_FRESH if quick else 1]) if c.observer == "process"]
 
 
 def trace(
@@ -128,7 +130,7 @@ def traces(
     p: Prepared, options: RunOptions, folder: Path, builds: Builds, open_traced: OpenTraced
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Trace the sample on both sides; return (submission's, State A's) traces."""
-    sample = traced_sample(p, options.seed)
+    sample = traced_sample(p, options.seed, options.quick)
     stop = threading.Event()
 
     def side(name: str, product: str) -> tuple[Path, ...]:
