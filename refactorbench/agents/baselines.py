@@ -44,8 +44,8 @@ class Solution:
 
 
 class CommandAgent:
-    """Runs one shell command in a closed sandbox, in the work tree, for at most the task's budget. It sees what is shown
-    to an agent with a model, but for the tools."""
+    """Runs one shell command in a closed sandbox, in the work tree, for at most the task's budget. It sees what agents
+    with a model see, but for their tools."""
 
     def __init__(self, command: str) -> None:
         self.command = command
