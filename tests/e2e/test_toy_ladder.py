@@ -281,7 +281,7 @@ def test_validate_holds_builds_and_controls_against_what_they_must_get(toy: Toy,
     done = copy.call("task", "validate", TASK, "--json", timeout=200)
     assert done.status == 0, done.err
     assert [line["what"] for line in done.json["lines"]] == [
-        "recording", "State A as reference", "State A as gcc-O0", "agent solution, seed 1", "agent noop, seed 1",
+        "recording", "coverage of State A", "State A as reference", "State A as gcc-O0", "agent solution, seed 1", "agent noop, seed 1",
         "cheat unchanged",
     ]  # fmt: skip
     control("hopeful", kind="twin", title="said to pass", base="state-a", stage1="pass", stage2="pass")
