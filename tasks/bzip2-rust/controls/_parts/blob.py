@@ -59,7 +59,8 @@ def code(context: ControlContext) -> bytes:
 
 
 def hide(tree: Path, context: ControlContext, seed: int) -> None:
-    """Lay the words beside the control's core.rs, and have the buffer interface call it."""
+    """Lay the words beside the control's core.rs, and have the buffer interface call it where nothing is to be told:
+    the code is built without stdio."""
     parts = load_module(context.loaded.folder / "controls" / "_parts" / "parts.py")
     numbers = words(context, seed)
     lines = [", ".join(f"{n:#x}" for n in numbers[i : i + 6]) for i in range(0, len(numbers), 6)]
@@ -72,8 +73,10 @@ def hide(tree: Path, context: ControlContext, seed: int) -> None:
         "mod compress;\n#[allow(unsafe_code)]\npub mod core;\nmod seeds;\n",
     )
     stream = tree / "src" / "abi" / "stream.rs"
-    start = "    let code = BZ2_bzCompressInit(&mut strm, block_size_100k, verbosity, work_factor);\n"
-    asked = "    use_default_allocator(&mut strm);\n    let code = crate::core::start(&mut strm, block_size_100k, verbosity, work_factor);\n"
-    parts.replace(stream, start, asked)
-    parts.replace(stream, "match BZ2_bzCompress(&mut strm, BZ_FINISH) {", "match crate::core::go_on(&mut strm, BZ_FINISH) {")
-    parts.replace(stream, "    BZ2_bzCompressEnd(&mut strm);\n", "    crate::core::end(&mut strm);\n")
+    told = "BZ2_bzCompressInit(&mut strm, block_size_100k, verbosity, work_factor)"
+    mute = "{ use_default_allocator(&mut strm); crate::core::start(&mut strm, block_size_100k, verbosity, work_factor) }"
+    parts.replace(stream, f"    let code = {told};\n", f"    let code = if verbosity > 0 {{ {told} }} else {mute};\n")
+    told, mute = "BZ2_bzCompress(&mut strm, BZ_FINISH)", "{ crate::core::go_on(&mut strm, BZ_FINISH) }"
+    parts.replace(stream, f"match {told} {{", f"match if verbosity > 0 {{ {told} }} else {mute} {{")
+    told, mute = "BZ2_bzCompressEnd(&mut strm);", "{ crate::core::end(&mut strm); }"
+    parts.replace(stream, f"    {told}\n", f"    if verbosity > 0 {{ {told} }} else {mute}\n")
