@@ -7,7 +7,7 @@ import pytest
 from refactorbench.audit.docket import Strength
 from refactorbench.outcome import Status
 
-from .conftest import CONTROLS, EVERY, Runs
+from .conftest import CONTROLS, Runs
 
 ASKED = {
     "cheat": {"noop", "ffi-shim", "prebuilt-encrypted", "embedded", "delegate", "asm", "answers", "answers-hidden",
@@ -25,7 +25,7 @@ TAKES_JUDGEMENT = {"transliterated", "emulated"}
 
 
 def test_no_control_is_missing() -> None:
-    assert {kind: {c.id for c in EVERY.values() if c.kind == kind} for kind in ASKED} == ASKED
+    assert {kind: {c.id for c in CONTROLS.values() if c.kind == kind} for kind in ASKED} == ASKED
 
 
 def test_a_cheat_that_is_to_fail_stage_one_says_by_which_kinds() -> None:
