@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from refactorbench.audit.ground import Evidence
-from refactorbench.audit.stage import AuditResult, audit, taken_in
+from refactorbench.audit.judges import JudgePanel
+from refactorbench.audit.judges.judge import Keep, LlmJudge
+from refactorbench.audit.judges.offline import OfflinePanel
+from refactorbench.audit.stage import gather, taken_in
+from refactorbench.audit.verdict import Opened
 from refactorbench.audit.witnesses import build as build_eye
 from refactorbench.audit.witnesses.state_a import StateA
 from refactorbench.behaviour.fresh import FreshResult, draw_checks, replay_fresh
@@ -25,6 +29,7 @@ from refactorbench.behaviour.model import BehaviourResult
 from refactorbench.catalog.python import generator
 from refactorbench.catalog.recordings import Recording
 from refactorbench.errors import HarnessError
+from refactorbench.hashing import tree_digest
 from refactorbench.observe.executor import RESTARTS
 from refactorbench.observe.model import Check
 from refactorbench.observe.spec import base_env, find_library
@@ -42,6 +47,7 @@ TRACED_SAMPLE = 60  # recorded checks that are run once more under the tracer, b
 QUICK_FRESH = 4  # a quick look traces one fresh check in so many
 _KEPT: dict[tuple[str, bytes, bytes], StateA] = {}
 _KEEPING = threading.Lock()
+Say = Callable[[str], None]
 OpenTraced = Callable[[str, Path | None], Callable[[], Worker]]
 
 
@@ -146,7 +152,7 @@ def traces(
             raise
 
 
-def audit_run(
+def gather_run(
     p: Prepared,
     options: RunOptions,
     submission: Path,
@@ -155,8 +161,8 @@ def audit_run(
     behaviour: BehaviourResult | None,
     fresh_result: FreshResult | None,
     open_traced: OpenTraced,
-) -> AuditResult:
-    """Stage I on one run: the traced sample, the memorisation counts, three witnesses, the verdict."""
+) -> Opened:
+    """Stage I's docket on one run: the traced sample, the memorisation counts, three witnesses, proofs re-opened."""
     own: tuple[Path, ...] = ()
     theirs: tuple[Path, ...] = ()
     if builds.target.status == "built":
@@ -176,7 +182,15 @@ def audit_run(
         reopen_build=partial(build_eye.reopen, report=builds.target),
         know=partial(known, p),
     )
-    return audit(evidence, builds.target, partial(build_eye.witness, builds.target, p.loaded))
+    return gather(evidence, builds.target, partial(build_eye.witness, builds.target, p.loaded))
+
+
+def judges(p: Prepared, options: RunOptions, submission: Path, opened: Opened, keep: Keep, say: Say) -> JudgePanel:
+    """The panel's judges over one submission; models are opened when the first question is put."""
+    if p.panel.judges.kind == "none":
+        return OfflinePanel()
+    digest = tree_digest(submission)
+    return LlmJudge(p.loaded, p.panel, p.state_a, submission, digest, opened, options.seed, keep, say).panel
 
 
 def bench(p: Prepared, reference: str, submission: str, broken: str) -> BenchSpec:

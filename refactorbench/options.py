@@ -22,6 +22,7 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 1
     model: str = ""
     settings: dict[str, str] = {}
+    judges: tuple[str, ...] = ()  # models of the panel's judges, where they are named for this run
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ credited, stage III runs only when both passed or when it is asked for alone.
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -20,14 +21,17 @@ from refactorbench import __version__, evidence, summary
 from refactorbench.agents.baselines import agent_named
 from refactorbench.agents.collect import collect
 from refactorbench.agents.protocol import AgentContext
-from refactorbench.audit.stage import AuditResult
-from refactorbench.audit.verdict import required_outcomes
+from refactorbench.audit.docket import Docket
+from refactorbench.audit.judges.judge import Sample
+from refactorbench.audit.judges.offline import OfflinePanel
+from refactorbench.audit.stage import AuditResult, conclude
+from refactorbench.audit.verdict import Opened, required_outcomes
 from refactorbench.behaviour.fresh import FreshResult
 from refactorbench.behaviour.model import BehaviourResult, Selection, UnitResult
 from refactorbench.behaviour.replay import combine, replay_unit, units
 from refactorbench.build.builder import build_tree
 from refactorbench.build.model import BuildReport
-from refactorbench.catalog.load import load_panel, load_task, panel_fingerprint, panel_label
+from refactorbench.catalog.load import chosen_panel, load_task, panel_fingerprint, panel_label
 from refactorbench.catalog.recordings import load_recording
 from refactorbench.errors import HarnessError, UsageError
 from refactorbench.hashing import sha256_file, tree_digest
@@ -85,6 +89,7 @@ class Stored:
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
         self.journal = Journal(paths.journal)
+        self._writing = threading.Lock()
         sweep_temporary(paths.root)
 
     def file(self, name: str) -> Path:
@@ -111,7 +116,8 @@ class Stored:
     def put(self, name: str, value: object) -> None:
         """Store and journal; the record always points at a complete file."""
         write_json(self.file(name), value)
-        self.journal.append(Record(name, time.time()))
+        with self._writing:
+            self.journal.append(Record(name, time.time()))
 
 
 def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progress: Progress) -> RunResult:
@@ -285,17 +291,35 @@ class Run:
         return self.stored.unit("fresh", FreshResult, make, ("build",))
 
     def audit(self, builds: Builds, behaviour: BehaviourResult | None, fresh: FreshResult | None) -> AuditResult:
-        """Witnesses, docket, grounding, verdict: on what the build, every replayed check and the fresh ones showed."""
+        """Witnesses, docket, grounding, votes, verdict: on what the build, every replayed check and the fresh ones
+        showed. With judges the docket is a unit of its own, and so is each sample: a vote rests on one docket."""
 
-        def make() -> AuditResult:
+        def docket() -> Opened:
             self.progress.say("stage I: witnesses")
-            return evidence.audit_run(
+            return evidence.gather_run(
                 self.p, self.options, self.paths.submission, self.paths.audit, builds, behaviour, fresh, self.opener
             )
 
-        after = ("build", "fresh", *self.stored.journal.units("replay/"))
-        lost = lambda a: any(r.status == "lost" for r in a.docket.reports)  # noqa: E731
-        return self.stored.unit("audit", AuditResult, make, after, lost)
+        def lost(of: Docket) -> bool:
+            return any(r.status == "lost" for r in of.reports)
+
+        criteria, after = self.p.loaded.criteria, ("build", "fresh", *self.stored.journal.units("replay/"))
+        if self.p.panel.judges.kind == "none":
+            return self.stored.unit(
+                "audit", AuditResult, lambda: conclude(criteria, docket(), OfflinePanel()), after,
+                lambda a: lost(a.docket),
+            )  # fmt: skip
+        opened = self.stored.unit("docket", Opened, docket, after, lambda o: lost(o.docket))
+        panel = evidence.judges(
+            self.p, self.options, self.paths.submission, opened, self.keep_sample, self.progress.say
+        )
+        after = ("docket", *self.stored.journal.units("judges/"))
+        return self.stored.unit(
+            "audit", AuditResult, lambda: conclude(criteria, opened, panel), after, lambda a: bool(a.missing)
+        )
+
+    def keep_sample(self, name: str, make: Callable[[], Sample]) -> Sample:
+        return self.stored.unit(name, Sample, make, ("docket",), lambda s: bool(s.lost))
 
     def wants_verification(self, audit: AuditResult | None, behaviour: BehaviourResult | None, builds: Builds) -> bool:
         """Only after both earlier stages passed, or when asked for alone."""
@@ -347,7 +371,7 @@ def rescore(root: Path, paths: RunPaths) -> RunResult:
     """Compute the result anew from a run's stored evidence, running nothing. UsageError when a stage is incomplete."""
     lock, options = read_json(paths.lock, Lock), read_json(paths.options, RunOptions)
     loaded = load_task(root, options.task)
-    panel = load_panel(root, options.panel)
+    panel = chosen_panel(root, options.panel, options.judges)
     if panel_fingerprint(panel) != lock.panel_fingerprint:
         raise UsageError(
             f"panel '{options.panel}' is another one than when {paths.root} was graded: its score can't be recomputed; "

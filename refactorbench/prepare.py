@@ -16,12 +16,14 @@ from refactorbench import __version__
 from refactorbench.agents.baselines import agent_named
 from refactorbench.agents.collect import excluded
 from refactorbench.build.toolchain import Toolchain, find, required_packages
-from refactorbench.catalog.load import load_panel, load_task, panel_fingerprint, panel_label
+from refactorbench.catalog.load import chosen_panel, load_task, panel_fingerprint, panel_label
 from refactorbench.catalog.models import LoadedTask, Panel
+from refactorbench.catalog.panels import SEATS
 from refactorbench.catalog.recordings import Recording, load_recording
 from refactorbench.catalog.sources import fetch_state_a, tree_path
 from refactorbench.errors import HarnessError, TaskError, ToolMissing, UsageError
 from refactorbench.hashing import sha256_file, tree_digest, walk
+from refactorbench.llm.models import check_credentials
 from refactorbench.observe.executor import EXECUTOR_VERSION
 from refactorbench.observe.spec import find_library
 from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
@@ -124,6 +126,13 @@ def check_agent(loaded: LoadedTask, options: RunOptions, started: bool) -> None:
         raise UsageError(f"task {loaded.task.id} ships no solution: use --agent noop or --submission DIR")
 
 
+def check_judges(panel: Panel, options: RunOptions) -> None:
+    """UsageError for a judge's model that is named wrongly or whose key is missing: before anything is fetched."""
+    if "audit" in options.stages:
+        for name in panel.judges.models:
+            check_credentials(name)
+
+
 def parent(rel: str) -> str:
     return rel.rpartition("/")[0]
 
@@ -154,6 +163,8 @@ def cost(loaded: LoadedTask, panel: Panel, recording: Recording, options: RunOpt
     replayed = loaded.task.fresh_checks + recording.total // (QUICK_ONE_IN if options.quick else 1)
     inputs = sum(seat.budget for seat in panel.verifier) if "verification" in options.stages else 0
     work_s = (replayed * CHECK_MS + inputs * INPUT_MS) / 1000 / options.jobs
+    asked = len(loaded.criteria.criterion) * SEATS if panel.judges.models and "audit" in options.stages else 0
+    judged = f", {asked} questions to {', '.join(panel.judges.models)}" if asked else ""
     hunted = f" and {inputs} verifiers' inputs" if inputs else ""
     fetched = (
         "State A is in the cache"
@@ -161,15 +172,16 @@ def cost(loaded: LoadedTask, panel: Panel, recording: Recording, options: RunOpt
         else (f"State A ({loaded.task.state_a.package} {loaded.task.state_a.version}) is fetched first")
     )
     return (
-        f"two builds, {replayed} checks{hunted}: about {max(1, round(work_s / 60))} min with --jobs {options.jobs} "
-        f"beside the builds, up to {FREE_MB} MiB of disk; {fetched}"
+        f"two builds, {replayed} checks{hunted}{judged}: about {max(1, round(work_s / 60))} min with "
+        f"--jobs {options.jobs} beside the builds, up to {FREE_MB} MiB of disk; {fetched}"
     )
 
 
 def prepare(root: Path, options: RunOptions, cache: Path, out: Path, say: Callable[[str], None]) -> Prepared:
     """Load, find and fetch. UsageError for what the user named wrongly, ToolMissing for what this machine lacks."""
     loaded = load_task(root, options.task)
-    panel = load_panel(root, options.panel)
+    panel = chosen_panel(root, options.panel, options.judges)
+    check_judges(panel, options)
     check_agent(loaded, options, (out / "units" / "agent.json").is_file())
     reference_tools, target_tools = tools(loaded)
     sandbox = BubblewrapSandbox()

@@ -20,6 +20,7 @@ class CriterionRow(Struct, frozen=True):
     by: str  # proof | void | lost | witnesses | votes
     narrow: bool
     findings: tuple[str, ...]
+    votes: tuple[str, ...] = ()  # pass | fail | abstain, in the order of the samples
 
 
 class ModuleRow(Struct, frozen=True):
@@ -46,11 +47,23 @@ class VerifierRow(Struct, frozen=True):
     refused: int
 
 
+class JudgeRow(Struct, frozen=True):
+    """What the judges took. `cached`: the share of input tokens served from a cache; `cost` in US dollars, None where
+    a price isn't known; `spoiled`: why no vote counts, "" when they do."""
+
+    samples: int
+    tokens: int
+    cached: float
+    cost: float | None
+    spoiled: str
+
+
 class StageOne(Struct, frozen=True):
     g: int | None
     criteria: tuple[CriterionRow, ...]
     without_vote: int
     refused_findings: int
+    judged: JudgeRow | None = None
 
 
 class StageTwo(Struct, frozen=True):

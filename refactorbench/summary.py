@@ -15,6 +15,7 @@ from refactorbench.outcome import PASS, Outcome, Owner, Status
 from refactorbench.result import (
     SCHEMA,
     CriterionRow,
+    JudgeRow,
     ModuleRow,
     RunResult,
     StageOne,
@@ -42,12 +43,23 @@ def build_outcome(report: BuildReport) -> Outcome:
 
 def stage_one(loaded: LoadedTask, audit: AuditResult) -> StageOne:
     titles = {c.id: c for c in loaded.criteria.criterion}
+    votes = {id: tuple(v.choice.value for v in cast) for id, cast in (audit.votes or {}).items()}
     rows = tuple(
-        CriterionRow(r.id, titles[r.id].title, titles[r.id].required, r.outcome, r.by, r.narrow, r.findings)
+        CriterionRow(
+            r.id, titles[r.id].title, titles[r.id].required, r.outcome, r.by, r.narrow, r.findings, votes.get(r.id, ())
+        )
         for r in audit.verdict.criteria
     )
     g, _ = gate(required_outcomes(loaded.criteria, audit.verdict))
-    return StageOne(g, rows, audit.verdict.passed_without_vote, len(audit.verdict.refused))
+    return StageOne(g, rows, audit.verdict.passed_without_vote, len(audit.verdict.refused), judged(audit))
+
+
+def judged(audit: AuditResult) -> JudgeRow | None:
+    if audit.votes is None:
+        return None
+    used = audit.spent.usage
+    cached = used.cache_read / used.prompt if used.prompt else 0.0
+    return JudgeRow(audit.spent.samples, used.total, round(cached, 4), audit.spent.cost, audit.spoiled)
 
 
 def stage_two(

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from refactorbench import stats
 from refactorbench.audit.docket import (
@@ -117,9 +118,8 @@ def why_refused(finding: Finding, reporter: Eye, evidence: Evidence) -> str:
     return ""
 
 
-def read_inside(root: Path, path: str, start: int = 0) -> bytes:
-    """The regular file `path` below `root` from byte `start` on, no component of which is a link. Refused for anything
-    else."""
+def open_inside(root: Path, path: str) -> BinaryIO:
+    """The regular file `path` below `root`, opened; no component is a link. Refused for anything else."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or not pure.parts:
         raise Refused(f"{path!r} is no path inside the tree")
@@ -134,9 +134,15 @@ def read_inside(root: Path, path: str, start: int = 0) -> bytes:
         raise Refused(f"{path!r} can't be read inside the tree: {e.strerror}") from e
     finally:
         os.close(folder)
-    with os.fdopen(file, "rb") as f:
-        if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
-            raise Refused(f"{path!r} is no regular file")
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise Refused(f"{path!r} is no regular file")
+    return os.fdopen(file, "rb")
+
+
+def read_inside(root: Path, path: str, start: int = 0) -> bytes:
+    """What `open_inside` opens, from byte `start` on, up to steps.MOST bytes."""
+    with open_inside(root, path) as f:
         f.seek(start)
         return f.read(steps.MOST)
 

@@ -12,20 +12,24 @@ from refactorbench.audit.docket import Docket, Eye, EyeReport
 from refactorbench.audit.ground import Evidence, ground
 from refactorbench.audit.judges import JudgePanel
 from refactorbench.audit.judges.offline import OfflinePanel
-from refactorbench.audit.verdict import Verdict, Vote, decide
+from refactorbench.audit.verdict import Opened, Spent, Verdict, Vote, decide
 from refactorbench.audit.witnesses import runtime, source
 from refactorbench.build.model import BuildReport
 from refactorbench.build.places import TREE
-from refactorbench.catalog.models import Task
+from refactorbench.catalog.models import Criteria, Task
 from refactorbench.errors import HarnessError, TaskError
 
 
 class AuditResult(msgspec.Struct, frozen=True):
-    """Everything stage I rests on: what was found, what was refused, who voted, what follows."""
+    """Everything stage I rests on: what was found, what was refused, who voted, what follows. `missing` and `spoiled`
+    as in `verdict.Cast`."""
 
     docket: Docket
     votes: dict[str, tuple[Vote, ...]] | None
     verdict: Verdict
+    missing: dict[str, str] = {}
+    spoiled: str = ""
+    spent: Spent = Spent()
 
 
 def taken_in(build: BuildReport, task: Task, submission: Path) -> set[str] | None:
@@ -82,21 +86,30 @@ def upheld(reports: Sequence[EyeReport], build: BuildReport) -> tuple[EyeReport,
     )
 
 
+def gather(evidence: Evidence, build: BuildReport, look_at_build: Callable[[], EyeReport]) -> Opened:
+    """The docket of one submission, its proofs re-opened."""
+    docket = Docket(upheld(look(evidence, build, look_at_build), build))
+    eyes = [r.eye for r in docket.reports]
+    if eyes != [Eye.SOURCE, Eye.BUILD, Eye.RUNTIME]:
+        raise HarnessError(f"the witnesses reported as {eyes}, so the docket isn't whole")
+    return ground(docket, evidence)
+
+
+def conclude(criteria: Criteria, opened: Opened, panel: JudgePanel) -> AuditResult:
+    """Ask the panel, then decide. TaskError when the criteria can't decide; HarnessError on two findings of one id."""
+    cast = panel.cast(criteria)
+    if cast is None:
+        return AuditResult(opened.docket, None, decide(criteria, opened, None, panel.kind))
+    verdict = decide(criteria, opened, cast.votes, panel.kind, cast.missing, cast.spoiled)
+    return AuditResult(opened.docket, cast.votes, verdict, cast.missing, cast.spoiled, cast.spent)
+
+
 def audit(
     evidence: Evidence,
     build: BuildReport,
     look_at_build: Callable[[], EyeReport],
     panel: JudgePanel | None = None,
 ) -> AuditResult:
-    """Give stage I's verdict on one submission. TaskError when the criteria can't decide; HarnessError on two findings
-    of one id. Errors inside a witness leave its criteria undecided."""
-    panel = panel or OfflinePanel()
-    criteria = evidence.loaded_task.criteria
-    docket = Docket(upheld(look(evidence, build, look_at_build), build))
-    eyes = [r.eye for r in docket.reports]
-    if eyes != [Eye.SOURCE, Eye.BUILD, Eye.RUNTIME]:
-        raise HarnessError(f"the witnesses reported as {eyes}, so the docket isn't whole")
-    opened = ground(docket, evidence)
-    cast = panel.votes(criteria, docket)
-    votes = None if cast is None else {id: tuple(ballots) for id, ballots in cast.items()}
-    return AuditResult(docket, votes, decide(criteria, opened, votes, panel.kind))
+    """Give stage I's verdict on one submission. Errors inside a witness leave its criteria undecided."""
+    opened = gather(evidence, build, look_at_build)
+    return conclude(evidence.loaded_task.criteria, opened, panel or OfflinePanel())

@@ -16,6 +16,7 @@ import msgspec
 from refactorbench.audit.docket import Docket, Finding, Strength
 from refactorbench.catalog.models import Criteria, Criterion
 from refactorbench.errors import HarnessError, TaskError
+from refactorbench.llm.protocol import Usage
 from refactorbench.outcome import PASS, Outcome, Status
 
 PANEL_SIZE = 3
@@ -37,6 +38,24 @@ class Vote(msgspec.Struct, frozen=True):
     seat: str
     choice: Choice
     why: str = ""
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What judges used. `cost` is in US dollars, None where a model's price isn't known."""
+
+    samples: int = 0
+    usage: Usage = Usage()
+    cost: float | None = None
+
+
+class Cast(msgspec.Struct, frozen=True):
+    """What a panel gave: criterion id -> votes in the order of their samples; why votes are `missing`, where a provider
+    gave none; and why none of them may count (`spoiled`), where a judge didn't answer what has a known answer."""
+
+    votes: dict[str, tuple[Vote, ...]]
+    missing: dict[str, str] = {}
+    spoiled: str = ""
+    spent: Spent = Spent()
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -87,9 +106,17 @@ def tally(votes: Sequence[Vote]) -> Tally:
     return Tally(None, more=len(votes) < PANEL_SIZE + EXTRA_SAMPLES)
 
 
-def decide(criteria: Criteria, opened: Opened, votes: Mapping[str, Sequence[Vote]] | None, panel: PanelKind) -> Verdict:
-    """Return one result per criterion, in the criteria's order. TaskError when no required criterion carries
-    special = "builds", without which a submission that can't be looked at would pass; HarnessError on duplicate ids."""
+def decide(
+    criteria: Criteria,
+    opened: Opened,
+    votes: Mapping[str, Sequence[Vote]] | None,
+    panel: PanelKind,
+    missing: Mapping[str, str] | None = None,
+    spoiled: str = "",
+) -> Verdict:
+    """Return one result per criterion, in the criteria's order; `missing` and `spoiled` as in `Cast`. TaskError when
+    no required criterion carries special = "builds", without which a submission that can't be looked at would pass;
+    HarnessError on duplicate ids."""
     if [c.required for c in criteria.criterion if c.special == "builds"] != [True]:
         raise TaskError(
             f'audit_criteria/{criteria.task}.toml: exactly one criterion must have special = "builds" and be required, '
@@ -98,7 +125,8 @@ def decide(criteria: Criteria, opened: Opened, votes: Mapping[str, Sequence[Vote
     ids = [f.id for r in opened.docket.reports for f in r.findings]
     if len(ids) != len(set(ids)):
         raise HarnessError("the docket holds two findings of one id, so a refusal could hit the wrong one")
-    results = tuple(_decide_one(c, opened, (votes or {}).get(c.id), panel) for c in criteria.criterion)
+    why = {c.id: spoiled or (missing or {}).get(c.id, "") for c in criteria.criterion}
+    results = tuple(_decide_one(c, opened, (votes or {}).get(c.id), panel, why[c.id]) for c in criteria.criterion)
     unvoted = sum(r.outcome.passed and r.by != "votes" for r in results)
     return Verdict(results, unvoted, dict(opened.refused))
 
@@ -109,7 +137,9 @@ def required_outcomes(criteria: Criteria, verdict: Verdict) -> list[Outcome]:
     return [r.outcome for r in verdict.criteria if r.id in required]
 
 
-def _decide_one(c: Criterion, opened: Opened, votes: Sequence[Vote] | None, panel: PanelKind) -> CriterionResult:
+def _decide_one(
+    c: Criterion, opened: Opened, votes: Sequence[Vote] | None, panel: PanelKind, why_open: str
+) -> CriterionResult:
     docket = opened.docket
     bearing = [f for r in docket.reports for f in r.findings if f.kind in c.kinds]
     proofs = [f for f in bearing if f.strength is Strength.PROOF and f.id not in opened.refused]
@@ -129,12 +159,14 @@ def _decide_one(c: Criterion, opened: Opened, votes: Sequence[Vote] | None, pane
         cause = f"the submission left nothing for the {blind[0].eye} witness: {blind[0].cause}"
         return CriterionResult(c.id, Outcome(Status.MOOT, cause), "witnesses")
     if panel == "llm":
-        return _by_votes(c, votes or (), bearing)
+        return _by_votes(c, votes or (), bearing, why_open)
     # whatever is left is a LEAD, or a PROOF that was refused: either way people should see it
     return CriterionResult(c.id, PASS, "offline", bool(bearing), bool(bearing), _ids(bearing))
 
 
-def _by_votes(c: Criterion, votes: Sequence[Vote], bearing: list[Finding]) -> CriterionResult:
+def _by_votes(c: Criterion, votes: Sequence[Vote], bearing: list[Finding], why_open: str) -> CriterionResult:
+    if why_open:
+        return CriterionResult(c.id, Outcome(Status.UNDECIDED, why_open), "votes", queue=True, findings=_ids(bearing))
     count = tally(votes)
     if count.decision is None:
         cause = f"{len(votes)} votes ({', '.join(v.choice for v in votes) or 'none'}) don't decide"

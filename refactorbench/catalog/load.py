@@ -10,14 +10,17 @@ from pathlib import Path
 from refactorbench.audit.docket import Strength
 from refactorbench.audit.kinds import KINDS
 from refactorbench.catalog.models import Briefs, Criteria, LoadedTask, Task
-from refactorbench.catalog.panels import list_panels, load_panel, panel_fingerprint, panel_label
+from refactorbench.catalog.panels import chosen_panel, list_panels, load_panel, panel_fingerprint, panel_label
 from refactorbench.catalog.python import load_module, strategies_of
 from refactorbench.catalog.toml import Problems, read_toml
 from refactorbench.errors import TaskError, did_you_mean
 from refactorbench.scoring import VERIFIERS
 
-__all__ = ["list_panels", "list_tasks", "load_panel", "load_task", "panel_fingerprint", "panel_label"]
+__all__ = [
+    "chosen_panel", "list_panels", "list_tasks", "load_panel", "load_task", "panel_fingerprint", "panel_label"
+]  # fmt: skip
 
+_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -131,6 +134,8 @@ def _criteria_faults(criteria: Criteria, id: str) -> Iterator[str]:
     if len(special) != 1:
         yield f'special = "builds" is set on {", ".join(special) or "no criterion"}: a failed build needs exactly one'
     for c in criteria.criterion:
+        if not _ID.fullmatch(c.id):
+            yield f"criterion '{c.id}': an id is small letters, digits and hyphens; votes are filed under it"
         if not c.eyes or len(set(c.eyes)) != len(c.eyes):
             yield f"criterion '{c.id}' has eyes = {[str(e) for e in c.eyes]}: name one to three different ones"
         if not c.kinds and not c.special:

@@ -161,8 +161,19 @@ class Briefs(Closed, frozen=True):
     direction: tuple[Direction, ...]
 
 
-class JudgeSeat(Closed, frozen=True):
-    kind: Literal["none"] = "none"
+class JudgeSeat(Closed, frozen=True, omit_defaults=True):
+    """Who votes in stage I. `models`: one that is asked three times, or three of different families; none: to be named
+    when a run is started (`--judges`). `turns` and `max_tokens` bound a sample's replies, `reading` the characters that
+    its tools show it, `cap_s` its wall-clock time. `canaries`: questions with known answers are put to each seat."""
+
+    kind: Literal["none", "llm"]
+    models: tuple[str, ...] = ()
+    effort: str = ""
+    turns: int = 40
+    max_tokens: int = 8192
+    reading: int = 400_000
+    cap_s: float = 1800.0
+    canaries: bool = True
 
 
 class VerifierSeat(Closed, frozen=True):

@@ -68,6 +68,12 @@ def run_options(f: F) -> F:
             ),
             click.option("--panel", help="Judges and verifiers [default: offline; quick with --quick]."),
             click.option(
+                "--judges",
+                callback=models,
+                metavar="MODEL[,MODEL,MODEL]",
+                help="The model (asked three times) or three models of a panel with judges [default: the panel's].",
+            ),
+            click.option(
                 "--out", type=click.Path(path_type=Path), help="Run directory [default: runs/TASK-AGENT-TIME]."
             ),
             click.option("--resume", type=click.Path(path_type=Path), help="Go on with this run directory."),
@@ -114,6 +120,11 @@ def pairs(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     return found
 
 
+def models(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Names, comma-separated; scripts by their place, as with `absolute`."""
+    return tuple(absolute(ctx, param, name.strip()) or "" for name in value.split(",")) if value else ()
+
+
 def default_agent(folder: Path) -> str:
     return "solution" if (folder / "solution").is_dir() else "noop"
 
@@ -124,8 +135,9 @@ def resumed(given: dict[str, Any], stages: tuple[str, ...] | None) -> tuple[RunO
     if not paths.options.is_file():
         raise UsageError(f"--resume {given['resume']} is no run directory: name what `run --out` wrote")
     stored = read_json(paths.options, RunOptions)
-    keys = ("task", "agent", "model", "settings", "panel", "seed", "quick")
+    keys = ("task", "agent", "model", "settings", "panel", "judges", "seed", "quick")
     named = {key: given[key] for key in keys if given[key] is not None and given[key] is not False and given[key] != {}}
+    named = {key: value for key, value in named.items() if value != ()}
     named |= {"submission": str(given["submission"].resolve())} if given["submission"] else {}
     named |= {"stages": stages} if stages is not None else {}
     for key, value in named.items():
@@ -162,6 +174,7 @@ def choose_options(root: Path, given: dict[str, Any], stages: tuple[str, ...] | 
         seed=1 if given["seed"] is None else given["seed"],
         model=given["model"] or "",
         settings=given["settings"],
+        judges=given["judges"],
     )
     short = agent.partition(":")[0]
     out = given["out"] or Path("runs") / f"{task}-{short}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from refactorbench.audit.judges.judge import Sample
 from refactorbench.audit.stage import AuditResult
 from refactorbench.behaviour.fresh import FreshResult
 from refactorbench.behaviour.model import Selection, UnitResult
@@ -57,7 +58,9 @@ def criterion(root: Path, paths: RunPaths, id: str) -> dict[str, Any] | None:
     eyes = next(c.eyes for c in loaded.criteria.criterion if c.id == id)
     covered = {r.eye.value: r.covered for r in audit.docket.reports if r.eye in eyes}
     refused = {f: why for f, why in audit.verdict.refused.items() if f in verdict.findings}
-    return {"criterion": verdict, "findings": findings, "refused": refused, "covered": covered}
+    found = {"criterion": verdict, "findings": findings, "refused": refused, "covered": covered}
+    samples = [read_json(f, Sample) for f in sorted((paths.root / "units" / "judges" / id).glob("[0-9].json"))]
+    return found | ({"samples": samples} if samples else {})
 
 
 def check(root: Path, paths: RunPaths, id: str) -> dict[str, Any] | None:
@@ -141,7 +144,16 @@ def text(found: dict[str, Any]) -> str:
         f"  covered by {eye}: " + ", ".join(f"{k} {v}" for k, v in what.items())
         for eye, what in found["covered"].items()
     ]
+    lines += [line for s in found.get("samples", ()) for line in _sample(s)]
     return "\n".join(lines)
+
+
+def _sample(s: Sample) -> list[str]:
+    """One judge's vote with what it rests on; the transcript is in the run's units/judges."""
+    lines = [f"  judge {s.n + 1} ({s.model}): {'no vote' if s.lost else s.choice.value}: {s.lost or s.reason}"]
+    lines += [f"    sent back: {why}" for why in s.sent_back]
+    lines += [f"    {c.kind} {c.what}" + (f"  DOESN'T STAND: {c.why}" if c.why else "") for c in s.checked]
+    return lines
 
 
 def _verifier(v: VerifierResult, reproducer: str) -> str:

@@ -23,10 +23,18 @@ def stage_one(one: StageOne) -> list[str]:
     moot = sum(c.outcome.status is Status.MOOT for c in one.criteria)
     rest = f", {moot} moot (nothing was built, so nothing can be seen)" if moot else ""
     lines = [f"stage I   {g}: {one.without_vote} of {len(one.criteria)} criteria passed without a vote{rest}"]
+    if one.judged:
+        j = one.judged
+        cost = "price unknown" if j.cost is None else f"{j.cost:.2f} US dollars"
+        cached = f"{100 * j.cached:.0f}% of the input from a cache"
+        lines.append(f"    {j.samples} samples of judges, {j.tokens} tokens, {cached}, {cost}")
+        if j.spoiled:
+            lines.append(f"    FLAGGED, no vote counts: {cut(j.spoiled, 3 * CAUSE)}")
     for c in one.criteria:
         tail = f"  ({cut(c.outcome.cause)})" if c.outcome.cause and c.outcome.status is not Status.MOOT else ""
         narrow = "  narrow, in the human queue" if c.narrow else ""
-        lines.append(f"    {mark(c.outcome):4} {c.id}: {c.title}{tail}{narrow}")
+        votes = f"  [{' '.join(c.votes)}]" if c.votes else ""
+        lines.append(f"    {mark(c.outcome):4} {c.id}: {c.title}{votes}{tail}{narrow}")
     return lines
 
 

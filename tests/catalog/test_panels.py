@@ -44,7 +44,11 @@ def test_an_unknown_panel_gets_the_list(panels: Path) -> None:
         ("budget = 20000", "budget = 0", "budget = 0"),
         ("cap_s = 3600.0", "cap_s = 3601.0", "cap_s = 3601.0"),
         ("budget =", "budgte =", "unknown key 'verifier[1].budgte' (did you mean 'budget'?)"),
-        ('kind = "none"', 'kind = "llm"', "key 'judges.kind' is 'llm'"),
+        ('kind = "none"', 'kind = "lm"', "key 'judges.kind' is 'lm'"),
+        ('kind = "none"', 'kind = "none"\nturns = 3', "judges.kind is \"none\""),
+        ('kind = "none"', 'kind = "llm"\nmodels = ["a/b", "c/d"]', "judges.models are a/b, c/d"),
+        ('kind = "none"', 'kind = "llm"\nturns = 1', "judges.turns is 1"),
+        ('name = "offline"', 'name = "offline"\nprompt_version = "0"', "prompt_version is '0'"),
     ],
 )
 def test_a_faulty_panel_is_refused(panels: Path, old: str, new: str, wanted: str) -> None:

@@ -301,7 +301,7 @@ def panel(seats: int) -> Panel:
     return Panel(
         "refactorbench.panel/1",
         "offline",
-        JudgeSeat(),
+        JudgeSeat("none"),
         tuple(VerifierSeat(f"v{i}", "fuzz", 5) for i in range(1, seats + 1)),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from refactorbench.audit.docket import Docket
 from refactorbench.audit.verdict import PanelKind
 from refactorbench.catalog.models import Criteria
 
@@ -10,5 +9,5 @@ from refactorbench.catalog.models import Criteria
 class OfflinePanel:
     kind: PanelKind = "offline"
 
-    def votes(self, criteria: Criteria, docket: Docket) -> None:
+    def cast(self, criteria: Criteria) -> None:
         return None
