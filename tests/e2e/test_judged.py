@@ -1,0 +1,96 @@
+"""A panel with judges by the real command line: a scripted model's votes, an outage, resume, one sample
+asked again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.toy import BUDGET, TASK, Toy, panel
+from e2e.toy import toy as toy
+
+LOOKS = {"calls": [{"name": "diff", "input": {}}, {"name": "docket", "input": {"eye": "build"}}], "usage": {"input": 90}}
+COVERED = [{"place": "submission", "path": ""}, {"place": "docket", "path": "build"}]
+PASS = {"verdict": "pass", "reason": "nothing of C is left", "covered": COVERED}
+OUT = {"fault": {"kind": "quota", "message": "no credit is left"}}
+
+
+def answer(given: dict[str, Any]) -> dict[str, Any]:
+    return {"calls": [{"name": "answer", "input": given}], "usage": {"cache_read": 60, "input": 30, "output": 7}}
+
+
+def script(where: Path, *turns: dict[str, Any]) -> str:
+    where.write_text("".join(json.dumps(t) + "\n" for t in turns))
+    return f"scripted/{where}"
+
+
+@pytest.fixture(scope="module")
+def judged(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """The toy with two panels that have judges; a script can't know the canaries' answers."""
+    own = toy.copy(tmp_path_factory.mktemp("judged") / "root")
+    for name, canaries in (("llm", "false"), ("sober", "true")):
+        text = panel(name, BUDGET).replace('kind = "none"', f'kind = "llm"\ncanaries = {canaries}')
+        (own.root / "verifiers" / "panels" / f"{name}.toml").write_text(text)
+    return own
+
+
+def samples(out: Path) -> dict[str, int]:
+    places = (out / "units" / "judges").glob("*/*.json")
+    return {f"{p.parent.name}/{p.stem}": p.stat().st_mtime_ns for p in places}
+
+
+def result(out: Path) -> Any:
+    return json.loads((out / "result.json").read_text())
+
+
+def test_an_outage_leaves_the_run_unscored_and_resume_asks_only_what_is_missing(judged: Toy, tmp_path: Path) -> None:
+    out, place = tmp_path / "run", tmp_path / "script"
+    named = script(place, LOOKS, OUT)
+    done = judged.call("run", "--task", TASK, "--out", out, "--panel", "llm", "--judges", named)
+    assert done.status == 3 and "no credit is left" in done.err and result(out)["stage1"]["g"] is None
+    assert 1 <= len(samples(out)) <= 3  # no more was asked than was under way
+    docket = (out / "units" / "docket.json").stat().st_mtime_ns
+
+    script(place, LOOKS, answer(PASS))
+    done = judged.call("run", "--resume", out)
+    assert done.status == 0, done.err
+    assert done.last.startswith("S = 100 (panel llm-") and "; 0 of 4 criteria without a vote" in done.last
+    assert "12 samples of judges, 2244 tokens, 33% of the input from a cache, 0.00 US dollars" in done.out
+    assert "[pass pass pass]" in done.out
+    assert (out / "units" / "docket.json").stat().st_mtime_ns == docket  # votes rest on one docket
+
+    kept = samples(out)
+    place.unlink()  # from here on nobody can be asked
+    again = judged.here("score", out)
+    assert again.out.splitlines() == done.out.splitlines()[1:] and len(kept) == 12 and samples(out) == kept
+    shown = judged.here("show", out, "source-clean").out
+    assert shown.count("covered submission") == 3 and "judge 3 (scripted/" in shown
+
+
+def test_a_judge_that_says_pass_to_everything_is_flagged(judged: Toy, tmp_path: Path) -> None:
+    named = script(tmp_path / "s", LOOKS, answer(PASS))
+    done = judged.call(
+        "run", "--task", TASK, "--out", tmp_path / "run", "--panel", "sober", "--judges", named, "--stages", "audit"
+    )
+    assert done.status == 3 and "FLAGGED, no vote counts" in done.out and "UNDECIDED" in done.out
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--panel", "llm"), "panel 'llm' puts the criteria to a model and names none"),
+        (("--panel", "offline", "--judges", "anthropic/x"), "is for a panel with judges, and 'offline' has none"),
+        (("--panel", "llm", "--judges", "anthropic/x,openai/y"), "one is asked three times, or three different"),
+        (("--panel", "llm", "--judges", "antropic/x"), "model 'antropic/x' is unknown"),
+        (("--panel", "llm", "--judges", "anthropic/x"), "needs a key, and ANTHROPIC_API_KEY"),
+    ],
+)
+def test_judges_that_cannot_be_asked_are_refused_before_anything_starts(
+    more: tuple[str, ...], told: str, judged: Toy, tmp_path: Path
+) -> None:
+    env = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
+    done = judged.here("run", "--task", TASK, "--out", tmp_path / "run", *more, env=env)
+    assert done.status == 2 and told in done.err and not (tmp_path / "run").exists()
