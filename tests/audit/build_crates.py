@@ -119,7 +119,9 @@ class OldCode:
         self.debug = (folder / "debug.o").read_bytes()
         more = "".join(f"int more{n}(int x) {{ {'x = x * 31 ^ x >> 3; ' * 400} return x + {n}; }}\n" for n in range(4))
         calls = " + ".join(f"more{n}((int)n)" for n in range(4))
-        (folder / "long.c").write_text(OLD_C.replace("unsigned s = 0;", f"unsigned s = {calls};").replace("int old_hash", more + "int old_hash"))
+        (folder / "long.c").write_text(
+            OLD_C.replace("unsigned s = 0;", f"unsigned s = {calls};").replace("int old_hash", more + "int old_hash")
+        )
         gcc("-fPIC", "-c", "long.c", "-o", "long.o")
         self.long = (folder / "long.o").read_bytes()
         self._folder, self._gcc = folder, gcc
@@ -237,7 +239,7 @@ def prebuilt(old: OldCode) -> dict[str, str | bytes]:
         '    println!("cargo:rustc-link-lib=static=second");\n    println!("cargo:rustc-link-lib=dylib=third");\n}\n',
         "src/main.rs": 'extern "C" {\n'
         + "".join(f"    fn {f}(p: *const u8, n: usize) -> i32;\n" for f in other.values())
-        + "}\nfn main() { let a = b\"x\"; println!(\"{}\", unsafe { "
+        + '}\nfn main() { let a = b"x"; println!("{}", unsafe { '
         + " + ".join(f"{f}(a.as_ptr(), 1)" for f in other.values())
         + " }); }\n",
     }
@@ -245,13 +247,13 @@ def prebuilt(old: OldCode) -> dict[str, str | bytes]:
 
 def data_as_code(old: OldCode) -> dict[str, str | bytes]:
     """Machine code as a table of numbers that a build script decodes, placed where code is."""
-    numbers = "let out = std::path::PathBuf::from(std::env::var(\"OUT_DIR\").unwrap());\n"
+    numbers = 'let out = std::path::PathBuf::from(std::env::var("OUT_DIR").unwrap());\n'
     return {
         "Cargo.toml": MANIFEST,
         "build.rs": "fn main() {\n    " + numbers + '    std::fs::write(out.join("code.rs"), '
         '"#[link_section = \\".text.x\\"]\\nstatic CODE: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];").unwrap();\n}\n',
         "src/main.rs": 'include!(concat!(env!("OUT_DIR"), "/code.rs"));\nfn main() {\n'
-        "    let f: extern \"C\" fn() -> i32 = unsafe { std::mem::transmute(CODE.as_ptr()) };\n"
+        '    let f: extern "C" fn() -> i32 = unsafe { std::mem::transmute(CODE.as_ptr()) };\n'
         '    println!("{}", f());\n}\n',
     }
 
@@ -262,7 +264,7 @@ def flagged_as_code(old: OldCode) -> dict[str, str | bytes]:
         "Cargo.toml": MANIFEST,
         "src/main.rs": 'std::arch::global_asm!(".pushsection tables,\\"axR\\",@progbits", "nop", ".popsection");\n'
         '#[link_section = "tables"]\nstatic CODE: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];\nfn main() {\n'
-        "    let f: extern \"C\" fn() -> i32 = unsafe { std::mem::transmute(CODE.as_ptr()) };\n"
+        '    let f: extern "C" fn() -> i32 = unsafe { std::mem::transmute(CODE.as_ptr()) };\n'
         '    println!("{}", f());\n}\n',
     }
 

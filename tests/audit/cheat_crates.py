@@ -18,7 +18,8 @@ WHOLE = "set -e\ncargo build --release --offline --workspace\n"
 def spare_program(old: OldCode) -> dict[str, str | bytes]:
     """Old code is linked, but into a program that is no output."""
     return {
-        "Cargo.toml": MANIFEST + '[[bin]]\nname = "tool"\npath = "src/main.rs"\n[[bin]]\nname = "spare"\npath = "src/spare.rs"\n',
+        "Cargo.toml": MANIFEST
+        + '[[bin]]\nname = "tool"\npath = "src/main.rs"\n[[bin]]\nname = "spare"\npath = "src/spare.rs"\n',
         "first.o": old.archive_of("old_hash"),
         "build.rs": f'fn main() {{ println!("cargo:rustc-link-arg-bin=spare={{}}/first.o", {HERE}); }}\n',
         "src/main.rs": 'fn main() { println!("1"); }\n',
@@ -101,7 +102,7 @@ STATIC = {
     ".cargo/config.toml": '[build]\nrustflags = ["-C", "target-feature=+crt-static"]\n',
     "src/main.rs": "use std::io::Read;\nfn main() {\n    let mut s = String::new();\n"
     "    std::io::stdin().read_to_string(&mut s).unwrap();\n"
-    '    let done = std::thread::spawn(move || s.split_whitespace().map(str::len).sum::<usize>()).join();\n'
+    "    let done = std::thread::spawn(move || s.split_whitespace().map(str::len).sum::<usize>()).join();\n"
     '    println!("{done:?}");\n}\n',
 }
 

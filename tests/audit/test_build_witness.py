@@ -147,7 +147,9 @@ def test_no_setting_of_the_tree_takes_the_debug_information_away(
     settings = {".cargo/config.toml": cheats.BARE[config]}
     honest = crates.build(folder / f"bare-{config}", {**crates.HONEST, **settings}, crates.BOTH, evidence=True)
     assert (honest.status, [(f.kind, f.why) for f in witness(honest).findings]) == ("built", [])
-    cheat = crates.build(folder / f"bare-{config}-cheat", {**cheats.object_by_macro(old.long), **settings}, evidence=True)
+    cheat = crates.build(
+        folder / f"bare-{config}-cheat", {**cheats.object_by_macro(old.long), **settings}, evidence=True
+    )
     assert set(proofs(cheat)) == {"code-without-source"}
 
 
@@ -304,15 +306,21 @@ def test_evidence_that_differs_or_leaves_code_unexplained_is_a_lead(honest: Buil
     [((), False), (("-s",), False), (("-Wl,-z,noseparate-code",), True), (("-Wl,-z,execstack",), True)],
 )
 def test_data_in_an_executable_segment_is_seen(tmp_path: Path, flags: tuple[str, ...], executable: bool) -> None:
-    (tmp_path / "x.c").write_text("const char table[9000] = {1, 2, 3, [8000] = 7, [5000 ... 7000] = 9};\nint main(void) { return table[5]; }\n")
+    (tmp_path / "x.c").write_text(
+        "const char table[9000] = {1, 2, 3, [8000] = 7, [5000 ... 7000] = 9};\nint main(void) { return table[5]; }\n"
+    )
     subprocess.run(["gcc", "-O1", "-o", "x", "x.c", *flags], cwd=tmp_path, check=True, capture_output=True)
     assert bool(dwarf.executable_data(tmp_path / "x")) == executable
 
 
 @pytest.mark.parametrize("flags", [("-g",), ()])
-def test_a_name_of_the_toolchains_explains_no_more_code_than_it_has_there(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_a_name_of_the_toolchains_explains_no_more_code_than_it_has_there(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     body = "x = x * 31 ^ x >> 3; " * 400
-    (tmp_path / "x.c").write_text(f"int memcpy_of_rust(int x) {{ {body} return x; }}\nint main(int n, char **v) {{ return memcpy_of_rust(n); }}\n")
+    (tmp_path / "x.c").write_text(
+        f"int memcpy_of_rust(int x) {{ {body} return x; }}\nint main(int n, char **v) {{ return memcpy_of_rust(n); }}\n"
+    )
     subprocess.run(["gcc", "-O1", "-fno-inline", *flags, "-o", "x", "x.c"], cwd=tmp_path, check=True)
     told = {}
     for size in (9000, 10):

@@ -73,7 +73,7 @@ class Ballot:
             self.checked, wrong = (), f"this is no answer: {e}"
         if len(self.sent_back) < ASKED_AGAIN:
             self.sent_back.append(wrong)
-            return f"{wrong}. This answer doesn't count; look again and call `answer` once more."
+            return f"This answer doesn't count; look again and answer once more.\n{self._looker.fence.around(wrong)}"
         self.choice, self.reason = Choice.ABSTAIN, f"asked twice, and not grounded: {wrong}"
         return ""
 

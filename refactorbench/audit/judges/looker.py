@@ -91,7 +91,10 @@ class Looker:
                 wanted = msgspec.convert(given, kind)
             except msgspec.ValidationError as e:
                 raise ToolError(f"this call of {name} was not understood: {e}") from e
-            found: str = do(wanted)
+            try:
+                found: str = do(wanted)
+            except ToolError as e:
+                raise ToolError(self.fence.around(str(e))) from e
             self.left -= len(found)
             return found
 
@@ -231,7 +234,7 @@ def entry_line(tree: Tree, path: str, entry: Entry, closed: bool) -> str:
 
 
 def cut(text: str) -> str:
-    return text if len(text) <= WIDTH else f"{text[:WIDTH]} [cut: {len(text) - WIDTH} more characters in this line]"
+    return text if len(text) <= WIDTH else f"{text[:WIDTH]} [cut: {len(text) - WIDTH} or more characters follow]"
 
 
 def schema(kind: type) -> dict[str, Any]:

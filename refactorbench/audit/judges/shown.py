@@ -56,9 +56,9 @@ class Fence:
     def __init__(self, nonce: str) -> None:
         self.nonce = nonce
 
-    def around(self, head: str, body: str) -> str:
-        """`head` is the harness's own; `body` is data."""
-        hidden = marks(body)
-        note = f"; {hidden} invisible or look-alike characters are written as ⟨U+...⟩" if hidden else ""
-        safe = body.replace(self.nonce, "(fence)")
-        return f"{head}{note}\n<<{self.nonce} data\n{safe}\n{self.nonce}>>"
+    def around(self, head: str, body: str = "") -> str:
+        """Everything is inside: `head`, the harness's own, may hold names from a tree."""
+        text = shown("\n".join(filter(None, (head, body))).replace("\t", "    ")).replace(self.nonce, "(fence)")
+        hidden = marks(text)
+        note = f"({hidden} invisible or look-alike characters are written as ⟨U+...⟩)\n" if hidden else ""
+        return f"{note}<<{self.nonce} data\n{text}\n{self.nonce}>>"
