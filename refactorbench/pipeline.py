@@ -120,8 +120,11 @@ class Stored:
             self.journal.append(Record(name, time.time()))
 
 
-def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progress: Progress) -> RunResult:
-    """Run (or go on with) everything `options.stages` asks for in directory `out`; return the result."""
+def run_pipeline(
+    root: Path, options: RunOptions, out: Path, cache: Path, progress: Progress, again: frozenset[str] = frozenset()
+) -> RunResult:
+    """Run (or go on with) everything `options.stages` asks for in directory `out`; return the result. `again`: names of
+    judges' samples that are asked once more."""
     paths = RunPaths(out)
     if paths.lock.is_file():
         refuse_other_version(paths)
@@ -135,7 +138,7 @@ def run_pipeline(root: Path, options: RunOptions, out: Path, cache: Path, progre
             refuse_other_lock(read_json(paths.lock, Lock), lock, paths)
         else:
             write_json(paths.lock, lock)
-        result = Run(prepared, options, stored, progress).execute()
+        result = Run(prepared, options, stored, progress, again).execute()
         write_json(paths.result, result)
         if not stored.journal.done("end"):
             stored.journal.append(Record("end", time.time()))
@@ -177,8 +180,10 @@ def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 class Run:
     """The funnel itself. Every method is one act."""
 
-    def __init__(self, prepared: Prepared, options: RunOptions, stored: Stored, progress: Progress) -> None:
-        self.p, self.options, self.stored, self.progress = prepared, options, stored, progress
+    def __init__(
+        self, prepared: Prepared, options: RunOptions, stored: Stored, progress: Progress, again: frozenset[str]
+    ) -> None:
+        self.p, self.options, self.stored, self.progress, self.again = prepared, options, stored, progress, again
         self.paths = stored.paths
         self.selection = Selection(QUICK_ONE_IN, options.seed) if options.quick else Selection()
 
@@ -315,11 +320,21 @@ class Run:
         )
         after = ("docket", *self.stored.journal.units("judges/"))
         return self.stored.unit(
-            "audit", AuditResult, lambda: conclude(criteria, opened, panel), after, lambda a: bool(a.missing)
-        )
+            "audit", AuditResult, lambda: conclude(criteria, opened, panel), after,
+            lambda a: bool(a.missing) or bool(self.again),
+        )  # fmt: skip
 
     def keep_sample(self, name: str, make: Callable[[], Sample]) -> Sample:
-        return self.stored.unit(name, Sample, make, ("docket",), lambda s: bool(s.lost))
+        """A sample is a unit. One that is asked again on purpose is kept beside the new one, and counted there."""
+        place, former = self.stored.file(name), None
+        if name in self.again:
+            former = read_json(place, Sample)
+            shutil.copyfile(place, place.with_name(f"{place.stem}.was-{former.again + 1}.json"))
+
+        def anew() -> Sample:
+            return msgspec.structs.replace(make(), again=former.again + 1) if former else make()
+
+        return self.stored.unit(name, Sample, anew, ("docket",), lambda s: bool(s.lost) or former is not None)
 
     def wants_verification(self, audit: AuditResult | None, behaviour: BehaviourResult | None, builds: Builds) -> bool:
         """Only after both earlier stages passed, or when asked for alone."""
@@ -367,8 +382,11 @@ class Run:
             )  # fmt: skip
 
 
-def rescore(root: Path, paths: RunPaths) -> RunResult:
-    """Compute the result anew from a run's stored evidence, running nothing. UsageError when a stage is incomplete."""
+def rescore(
+    root: Path, paths: RunPaths, reviewed: Callable[[AuditResult], AuditResult] = lambda audit: audit
+) -> RunResult:
+    """Compute the result anew from a run's stored evidence, running nothing; `reviewed` may put people's verdicts in
+    place of the panel's. UsageError when a stage is incomplete."""
     lock, options = read_json(paths.lock, Lock), read_json(paths.options, RunOptions)
     loaded = load_task(root, options.task)
     panel = chosen_panel(root, options.panel, options.judges)
@@ -398,7 +416,9 @@ def rescore(root: Path, paths: RunPaths) -> RunResult:
     selection = Selection(QUICK_ONE_IN, options.seed) if options.quick else Selection()
     found = [r for r in (maybe(u.name, UnitResult) for u in units(recording)) if r is not None]
     behaviour = combine(found, recording, selection) if "behaviour" in options.stages else None
+    audit = maybe("audit", AuditResult)
     return summary.summarise(
         loaded, panel_label(panel), options, stored("agent", Submitted), stored("build", Builds),
-        maybe("audit", AuditResult), behaviour, maybe("fresh", FreshResult), maybe("verification", StageResult),
+        None if audit is None else reviewed(audit), behaviour, maybe("fresh", FreshResult),
+        maybe("verification", StageResult),
     )  # fmt: skip

@@ -17,7 +17,7 @@ class CriterionRow(Struct, frozen=True):
     title: str
     required: bool
     outcome: Outcome
-    by: str  # proof | void | lost | witnesses | votes
+    by: str  # proof | log | witnesses | offline | votes | review
     narrow: bool
     findings: tuple[str, ...]
     votes: tuple[str, ...] = ()  # pass | fail | abstain, in the order of the samples
@@ -56,6 +56,7 @@ class JudgeRow(Struct, frozen=True):
     cached: float
     cost: float | None
     spoiled: str
+    again: int = 0  # samples that were asked again on purpose
 
 
 class StageOne(Struct, frozen=True):

@@ -59,7 +59,8 @@ def judged(audit: AuditResult) -> JudgeRow | None:
         return None
     used = audit.spent.usage
     cached = used.cache_read / used.prompt if used.prompt else 0.0
-    return JudgeRow(audit.spent.samples, used.total, round(cached, 4), audit.spent.cost, audit.spoiled)
+    spent = audit.spent
+    return JudgeRow(spent.samples, used.total, round(cached, 4), spent.cost, audit.spoiled, spent.again)
 
 
 def stage_two(

@@ -23,7 +23,7 @@ PANEL_SIZE = 3
 EXTRA_SAMPLES = 2
 
 PanelKind = Literal["offline", "llm"]
-By = Literal["proof", "witnesses", "log", "offline", "votes"]
+By = Literal["proof", "witnesses", "log", "offline", "votes", "review"]
 
 
 class Choice(StrEnum):
@@ -46,6 +46,7 @@ class Spent(msgspec.Struct, frozen=True):
     samples: int = 0
     usage: Usage = Usage()
     cost: float | None = None
+    again: int = 0  # samples that were asked again on purpose
 
 
 class Cast(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import NoReturn
 import click
 
 from refactorbench import __version__
-from refactorbench.cli import run, show, stages, tasks
+from refactorbench.cli import judges, run, show, stages, tasks
 from refactorbench.errors import HarnessError, RefactorBenchError, did_you_mean
 from refactorbench.progress import printable
 
@@ -42,7 +42,7 @@ def cli(ctx: click.Context, root: Path | None) -> None:
     ctx.obj = root
 
 
-for module in (run, show, stages, tasks):
+for module in (run, show, judges, stages, tasks):
     for command in module.COMMANDS:
         cli.add_command(command)
 

@@ -17,6 +17,7 @@ from refactorbench.progress import Progress
 from refactorbench.report import explain, funnel
 from refactorbench.report.agents import agents
 from refactorbench.result import RunResult
+from refactorbench.review import with_review as both
 
 min_score_option = click.option(
     "--min-score", type=click.FloatRange(0, 100), help="Exit with 1 when S (0..100) is below this [default: no bar]."
@@ -78,11 +79,18 @@ def run_command(
 
 @click.command("score")
 @click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.option("--with-review", is_flag=True, help="Also S with people's verdicts in place of the panel's (`review`).")
 @min_score_option
 @json_option
 @click.pass_obj
-def score_command(root: Path | None, run: Path | None, min_score: float | None, as_json: bool) -> None:
+def score_command(
+    root: Path | None, run: Path | None, with_review: bool, min_score: float | None, as_json: bool
+) -> None:
     """Compute S from a run's stored evidence and say why (RUN: its directory; default the newest in runs/)."""
+    if with_review:
+        found = both(find_root(root), latest_run(run))
+        emit(found, as_json, found.text)
+        return
     finish(rescore(find_root(root), latest_run(run)), as_json, min_score)
 
 

@@ -151,6 +151,7 @@ def text(found: dict[str, Any]) -> str:
 def _sample(s: Sample) -> list[str]:
     """One judge's vote with what it rests on; the transcript is in the run's units/judges."""
     lines = [f"  judge {s.n + 1} ({s.model}): {'no vote' if s.lost else s.choice.value}: {s.lost or s.reason}"]
+    lines += [f"    asked again on purpose, the former answers are kept beside it: {s.again}"] if s.again else []
     lines += [f"    sent back: {why}" for why in s.sent_back]
     lines += [f"    {c.kind} {c.what}" + (f"  DOESN'T STAND: {c.why}" if c.why else "") for c in s.checked]
     return lines

@@ -26,8 +26,9 @@ def stage_one(one: StageOne) -> list[str]:
     if one.judged:
         j = one.judged
         cost = "price unknown" if j.cost is None else f"{j.cost:.2f} US dollars"
+        again = f", {j.again} of them asked again on purpose" if j.again else ""
         cached = f"{100 * j.cached:.0f}% of the input from a cache"
-        lines.append(f"    {j.samples} samples of judges, {j.tokens} tokens, {cached}, {cost}")
+        lines.append(f"    {j.samples} samples of judges{again}, {j.tokens} tokens, {cached}, {cost}")
         if j.spoiled:
             lines.append(f"    FLAGGED, no vote counts: {cut(j.spoiled, 3 * CAUSE)}")
     for c in one.criteria:

@@ -12,7 +12,10 @@ import pytest
 from e2e.toy import BUDGET, TASK, Toy, panel
 from e2e.toy import toy as toy
 
-LOOKS = {"calls": [{"name": "diff", "input": {}}, {"name": "docket", "input": {"eye": "build"}}], "usage": {"input": 90}}
+LOOKS = {
+    "calls": [{"name": "diff", "input": {}}, {"name": "docket", "input": {"eye": "build"}}],
+    "usage": {"input": 90},
+}
 COVERED = [{"place": "submission", "path": ""}, {"place": "docket", "path": "build"}]
 PASS = {"verdict": "pass", "reason": "nothing of C is left", "covered": COVERED}
 OUT = {"fault": {"kind": "quota", "message": "no credit is left"}}
@@ -63,11 +66,44 @@ def test_an_outage_leaves_the_run_unscored_and_resume_asks_only_what_is_missing(
     assert (out / "units" / "docket.json").stat().st_mtime_ns == docket  # votes rest on one docket
 
     kept = samples(out)
+    script(place, LOOKS, answer({**PASS, "covered": []}), answer({**PASS, "covered": []}))
+    done = judged.call("ask", out, "source-clean", "2")
+    assert done.status == 0, done.err
+    changed = {name for name, at in samples(out).items() if kept.get(name) != at}
+    assert changed == {"source-clean/1", "source-clean/1.was-1"}
+    assert "[pass abstain pass]" in done.out and "1 of them asked again on purpose" in done.out
+    assert "narrow" in done.out and done.last.startswith("S = 100")
+    assert judged.here("ask", out, "source-clean", "4").status == 2
+
+    kept = samples(out)
     place.unlink()  # from here on nobody can be asked
     again = judged.here("score", out)
-    assert again.out.splitlines() == done.out.splitlines()[1:] and len(kept) == 12 and samples(out) == kept
+    assert again.out == done.out and len(kept) == 13 and samples(out) == kept
     shown = judged.here("show", out, "source-clean").out
-    assert shown.count("covered submission") == 3 and "judge 3 (scripted/" in shown
+    assert (
+        shown.count("covered submission") == 2 and "judge 3 (scripted/" in shown and "asked again on purpose" in shown
+    )
+    review(judged, out)
+
+
+def review(judged: Toy, out: Path) -> None:
+    """A person's verdict stands beside the panel's."""
+    listed = judged.here("review", out).out
+    assert listed.startswith("1 criteria for people") and "source-clean: pass by votes" in listed
+    before = judged.here("score", out).out
+    more = ("source-clean", "--verdict", "fail", "--by", "Ada")
+    assert judged.here("review", out, *more).status == 2  # without a reason
+    assert judged.here("review", out, "no-such", *more[1:], "--reason", "x").status == 2
+    assert judged.here("review", out, *more, "--reason", "it is a translation").status == 0
+    assert judged.here("score", out).out == before
+    both = judged.here("score", out, "--with-review").out.splitlines()
+    assert both[0].startswith("the panel:   S = 100") and both[1].startswith("with review: S = 0")
+    assert both[2] == "  source-clean: fail by Ada (the panel: pass): it is a translation"
+    assert "reviewed: fail by Ada" in judged.here("review", out).out
+    assert judged.here("review", out, *more[:2], "pass", "--by", "Bob", "--reason", "it is not").status == 0
+    assert "reviewers disagree" in judged.here("score", out, "--with-review").out
+    assert judged.here("review", out, *more[:2], "pass", "--by", "Ada", "--reason", "I erred").status == 0
+    assert judged.here("score", out, "--with-review").out.splitlines()[1].startswith("with review: S = 100")
 
 
 def test_a_judge_that_says_pass_to_everything_is_flagged(judged: Toy, tmp_path: Path) -> None:

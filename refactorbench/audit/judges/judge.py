@@ -57,6 +57,7 @@ class Sample(msgspec.Struct, frozen=True):
     system: str
     messages: tuple[Message, ...]
     lost: str = ""
+    again: int = 0  # times that this one was asked again on purpose
 
 
 class Keep(Protocol):
@@ -103,7 +104,8 @@ class LlmJudge:
         """Over all samples, canaries and those that were read back included."""
         usage = sum((s.usage for s in self._samples), Usage())
         costs = [s.cost for s in self._samples]
-        return Spent(len(costs), usage, None if None in costs else sum(c for c in costs if c is not None))
+        total = None if None in costs else sum(c for c in costs if c is not None)
+        return Spent(len(costs), usage, total, sum(s.again for s in self._samples))
 
     def ask(self, criterion: Criterion, n: int) -> Sample:
         """Put one question, whatever is stored."""

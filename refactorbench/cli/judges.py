@@ -1,0 +1,73 @@
+"""review RUN [CRITERION], ask RUN CRITERION SAMPLE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refactorbench.cli.run import finish
+from refactorbench.cli.shared import choose_options, emit, json_option, latest_run
+from refactorbench.errors import UsageError
+from refactorbench.paths import cache_dir, find_root
+from refactorbench.pipeline import run_pipeline
+from refactorbench.progress import Progress
+from refactorbench.review import queue, queue_text, record
+
+
+@click.command("review")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("criterion", required=False)
+@click.option("--verdict", type=click.Choice(["pass", "fail"]), help="Your verdict on CRITERION [default: none, it shows].")
+@click.option("--by", default="", help="Your name [default: none; a verdict needs it].")
+@click.option("--reason", default="", help="Why, in a sentence [default: none; a verdict needs it].")
+@json_option
+@click.pass_obj
+def review_command(
+    root: Path | None, run: Path, criterion: str | None, verdict: str | None, by: str, reason: str, as_json: bool
+) -> None:
+    """Show the criteria of RUN that people should look at, with their evidence; with CRITERION and --verdict, record
+    yours beside the panel's (`score --with-review` shows both)."""
+    paths = latest_run(run)
+    if criterion is None:
+        if verdict or by or reason:
+            raise UsageError("a verdict needs the CRITERION it is on: nothing is recorded; name it after the run")
+        rows = queue(find_root(root), paths)
+        emit(rows, as_json, lambda: queue_text(rows))
+        return
+    if verdict not in ("pass", "fail"):
+        raise UsageError(f"--verdict is missing, so nothing is recorded on {criterion}: give pass or fail")
+    found = record(paths, criterion, verdict, by, reason)  # type: ignore[arg-type]
+    emit(found, as_json, lambda: f"recorded: {criterion} {verdict} by {found.name}; the panel's stays {found.panel}")
+
+
+@click.command("ask")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("criterion")
+@click.argument("sample", type=click.IntRange(1, 5))
+@json_option
+@click.pass_obj
+def ask_command(root: Path | None, run: Path, criterion: str, sample: int, as_json: bool) -> None:
+    """Put CRITERION to judge SAMPLE (1, 2, ...) of RUN once more, and that one alone; the former answer is kept beside,
+    and the verdict is given anew."""
+    paths, name = latest_run(run), f"judges/{criterion}/{sample - 1}"
+    there = sorted(f"{p.parent.name} {int(p.stem) + 1}" for p in (paths.root / "units" / "judges").glob("*/[0-9].json"))
+    if f"{criterion} {sample}" not in there:
+        raise UsageError(
+            f"{paths.root} has no sample {sample} of '{criterion}': nothing is asked; it has "
+            f"{', '.join(t for t in there if not t.startswith('_')) or 'none, its panel has no judges'}"
+        )
+    data = find_root(root)
+    keys = ("task", "agent", "model", "panel", "seed", "submission", "out", "jobs")
+    given: dict[str, Any] = {**dict.fromkeys(keys), "settings": {}, "judges": (), "quick": False, "resume": paths.root}
+    options, out = choose_options(data, given, None)
+    progress = Progress()
+    try:
+        result = run_pipeline(data, options, out, cache_dir(), progress, frozenset((name,)))
+    finally:
+        progress.end()
+    finish(result, as_json, None)
+
+
+COMMANDS = (review_command, ask_command)
