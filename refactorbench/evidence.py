@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from refactorbench.agents.records import Answered, read_entries
+from refactorbench.audit.conduct import Action, leads
 from refactorbench.audit.ground import Evidence
 from refactorbench.audit.judges import JudgePanel
 from refactorbench.audit.judges.judge import Keep, LlmJudge
@@ -161,8 +163,10 @@ def gather_run(
     behaviour: BehaviourResult | None,
     fresh_result: FreshResult | None,
     open_traced: OpenTraced,
+    journal: Path,
 ) -> Opened:
-    """Stage I's docket on one run: the traced sample, the memorisation counts, three witnesses, proofs re-opened."""
+    """Stage I's docket on one run: the traced sample, the memorisation counts, three witnesses, proofs re-opened, and
+    what the agent's `journal` shows, where there is one."""
     own: tuple[Path, ...] = ()
     theirs: tuple[Path, ...] = ()
     if builds.target.status == "built":
@@ -182,7 +186,15 @@ def gather_run(
         reopen_build=partial(build_eye.reopen, report=builds.target),
         know=partial(known, p),
     )
-    return gather(evidence, builds.target, partial(build_eye.witness, builds.target, p.loaded))
+    conduct = leads(actions(journal), p.loaded.task)
+    return gather(evidence, builds.target, partial(build_eye.witness, builds.target, p.loaded), conduct)
+
+
+def actions(journal: Path) -> Iterator[Action]:
+    """The commands in an agent's journal; none where there is no journal."""
+    for line, entry in enumerate(read_entries(journal) if journal.is_file() else (), 1):
+        if isinstance(entry, Answered) and isinstance(command := entry.call.input.get("command"), str):
+            yield Action(line, command)
 
 
 def judges(p: Prepared, options: RunOptions, submission: Path, opened: Opened, keep: Keep, say: Say) -> JudgePanel:

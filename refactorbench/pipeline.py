@@ -302,8 +302,9 @@ class Run:
         def docket() -> Opened:
             self.progress.say("stage I: witnesses")
             return evidence.gather_run(
-                self.p, self.options, self.paths.submission, self.paths.audit, builds, behaviour, fresh, self.opener
-            )
+                self.p, self.options, self.paths.submission, self.paths.audit, builds, behaviour, fresh, self.opener,
+                self.paths.agent / "journal.jsonl",
+            )  # fmt: skip
 
         def lost(of: Docket) -> bool:
             return any(r.status == "lost" for r in of.reports)

@@ -65,6 +65,7 @@ class StageOne(Struct, frozen=True):
     without_vote: int
     refused_findings: int
     judged: JudgeRow | None = None
+    conduct: tuple[str, ...] = ()  # leads from the agent's transcript
 
 
 class StageTwo(Struct, frozen=True):

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from refactorbench.audit.docket import Conduct
 from refactorbench.audit.stage import AuditResult
 from refactorbench.audit.verdict import CriterionResult, Verdict
 from refactorbench.errors import HarnessError, UsageError, did_you_mean
@@ -83,11 +84,13 @@ def queue(root: Path, paths: RunPaths) -> list[dict[str, Any]]:
     return rows
 
 
-def queue_text(rows: Sequence[dict[str, Any]]) -> str:
+def queue_text(rows: Sequence[dict[str, Any]], conduct: Sequence[Conduct]) -> str:
     parts = []
     for row in rows:
         said = [f"  reviewed: {r.verdict} by {r.name}: {r.reason}" for r in row["reviews"]]
         parts.append("\n".join([details.text(row), *said]))
+    told = [f"  lead from the agent's transcript: {c.why} (line {c.line} of its journal): {c.quote}" for c in conduct]
+    parts += ["\n".join(told)] if told else []
     head = f"{len(rows)} criteria for people; yours: `review RUN CRITERION --verdict pass|fail --by NAME --reason TEXT`"
     return "\n\n".join([head, *parts])
 

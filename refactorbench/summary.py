@@ -51,7 +51,9 @@ def stage_one(loaded: LoadedTask, audit: AuditResult) -> StageOne:
         for r in audit.verdict.criteria
     )
     g, _ = gate(required_outcomes(loaded.criteria, audit.verdict))
-    return StageOne(g, rows, audit.verdict.passed_without_vote, len(audit.verdict.refused), judged(audit))
+    conduct = tuple(f"{c.why} (line {c.line} of its journal): {c.quote}" for c in audit.docket.conduct)
+    verdict = audit.verdict
+    return StageOne(g, rows, verdict.passed_without_vote, len(verdict.refused), judged(audit), conduct)
 
 
 def judged(audit: AuditResult) -> JudgeRow | None:

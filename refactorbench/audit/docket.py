@@ -89,8 +89,19 @@ class EyeReport(msgspec.Struct, frozen=True):
     cause: str = ""
 
 
+class Conduct(msgspec.Struct, frozen=True):
+    """A LEAD from an agent's transcript: `quote` of line `line` (1-based) of its journal. It bears on no criterion."""
+
+    id: str
+    kind: str
+    line: int
+    quote: str
+    why: str
+
+
 class Docket(msgspec.Struct, frozen=True):
     reports: tuple[EyeReport, ...]
+    conduct: tuple[Conduct, ...] = ()
 
     def report(self, eye: Eye) -> EyeReport:
         for r in self.reports:

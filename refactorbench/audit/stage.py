@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from refactorbench.audit.docket import Docket, Eye, EyeReport
+from refactorbench.audit.docket import Conduct, Docket, Eye, EyeReport
 from refactorbench.audit.ground import Evidence, ground
 from refactorbench.audit.judges import JudgePanel
 from refactorbench.audit.judges.offline import OfflinePanel
@@ -86,9 +86,11 @@ def upheld(reports: Sequence[EyeReport], build: BuildReport) -> tuple[EyeReport,
     )
 
 
-def gather(evidence: Evidence, build: BuildReport, look_at_build: Callable[[], EyeReport]) -> Opened:
-    """The docket of one submission, its proofs re-opened."""
-    docket = Docket(upheld(look(evidence, build, look_at_build), build))
+def gather(
+    evidence: Evidence, build: BuildReport, look_at_build: Callable[[], EyeReport], conduct: tuple[Conduct, ...] = ()
+) -> Opened:
+    """The docket of one submission, its proofs re-opened; `conduct` as audit/conduct.py read it from a transcript."""
+    docket = Docket(upheld(look(evidence, build, look_at_build), build), conduct)
     eyes = [r.eye for r in docket.reports]
     if eyes != [Eye.SOURCE, Eye.BUILD, Eye.RUNTIME]:
         raise HarnessError(f"the witnesses reported as {eyes}, so the docket isn't whole")

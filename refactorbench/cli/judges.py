@@ -13,13 +13,13 @@ from refactorbench.errors import UsageError
 from refactorbench.paths import cache_dir, find_root
 from refactorbench.pipeline import run_pipeline
 from refactorbench.progress import Progress
-from refactorbench.review import queue, queue_text, record
+from refactorbench.review import audit_of, queue, queue_text, record
 
 
 @click.command("review")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("criterion", required=False)
-@click.option("--verdict", type=click.Choice(["pass", "fail"]), help="Your verdict on CRITERION [default: none, it shows].")
+@click.option("--verdict", type=click.Choice(["pass", "fail"]), help="Yours on CRITERION [default: none, it shows].")
 @click.option("--by", default="", help="Your name [default: none; a verdict needs it].")
 @click.option("--reason", default="", help="Why, in a sentence [default: none; a verdict needs it].")
 @json_option
@@ -34,7 +34,8 @@ def review_command(
         if verdict or by or reason:
             raise UsageError("a verdict needs the CRITERION it is on: nothing is recorded; name it after the run")
         rows = queue(find_root(root), paths)
-        emit(rows, as_json, lambda: queue_text(rows))
+        conduct = audit_of(paths).docket.conduct
+        emit({"criteria": rows, "conduct": conduct}, as_json, lambda: queue_text(rows, conduct))
         return
     if verdict not in ("pass", "fail"):
         raise UsageError(f"--verdict is missing, so nothing is recorded on {criterion}: give pass or fail")

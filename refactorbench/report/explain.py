@@ -7,6 +7,8 @@ from refactorbench.result import RunResult, StageOne, StageThree, StageTwo
 
 CAUSE = 100  # characters of a cause that a table shows; `show RUN ID` has the rest
 
+LEADS = 5  # from an agent's transcript that the explanation shows
+
 
 def cut(cause: str, size: int = CAUSE) -> str:
     """`cause` on one line of at most `size` characters."""
@@ -36,6 +38,10 @@ def stage_one(one: StageOne) -> list[str]:
         narrow = "  narrow, in the human queue" if c.narrow else ""
         votes = f"  [{' '.join(c.votes)}]" if c.votes else ""
         lines.append(f"    {mark(c.outcome):4} {c.id}: {c.title}{votes}{tail}{narrow}")
+    for told in one.conduct[:LEADS]:
+        lines.append(f"    lead, no verdict: {cut(told, 2 * CAUSE)}")
+    if len(one.conduct) > LEADS:
+        lines.append(f"    {len(one.conduct) - LEADS} more leads from the agent's transcript: `review` shows them")
     return lines
 
 

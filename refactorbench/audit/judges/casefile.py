@@ -49,6 +49,9 @@ class DocketView:
                     parts.append(f"    {len(of_kind) - PER_KIND} more: see the tool `docket`")
             if not kinds:
                 parts.append("  no findings")
+        if self.opened.docket.conduct:
+            parts.append("the agent's transcript, leads only, that can't be cited:")
+            parts += [shown(f"  [{c.id}] {c.why}: {c.quote}") for c in self.opened.docket.conduct[:PER_KIND]]
         return "\n".join(parts)
 
     def _shuffled(self, items: Sequence[T]) -> list[T]:
