@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 TRACED_SAMPLE = 60  # recorded checks that are run once more under the tracer, beside every fresh one
 QUICK_FRESH = 4  # a quick look traces one fresh check in so many
+COMMANDS = {"bash": "command", "run": "text"}  # actions of the scaffolds that run something -> where it stands
 _KEPT: dict[tuple[str, bytes, bytes], StateA] = {}
 _KEEPING = threading.Lock()
 Say = Callable[[str], None]
@@ -193,8 +194,8 @@ def gather_run(
 def actions(journal: Path) -> Iterator[Action]:
     """The commands in an agent's journal; none where there is no journal."""
     for line, entry in enumerate(read_entries(journal) if journal.is_file() else (), 1):
-        if isinstance(entry, Answered) and isinstance(command := entry.call.input.get("command"), str):
-            yield Action(line, command)
+        if isinstance(entry, Answered) and (key := COMMANDS.get(entry.call.name)):
+            yield Action(line, str(entry.call.input.get(key, "")))
 
 
 def judges(p: Prepared, options: RunOptions, submission: Path, opened: Opened, keep: Keep, say: Say) -> JudgePanel:

@@ -9,7 +9,11 @@ from types import SimpleNamespace, TracebackType
 import pytest
 
 from refactorbench import evidence
+from refactorbench.agents.records import AgentJournal, Answered, Clock, Told
+from refactorbench.agents.shell import ShellState
+from refactorbench.audit.conduct import Action
 from refactorbench.errors import HarnessError
+from refactorbench.llm.protocol import ToolUse
 from refactorbench.observe.executor import RESTARTS
 from refactorbench.observe.model import Check, Observation
 from refactorbench.sandbox.trace import TraceFull
@@ -108,3 +112,14 @@ def test_what_is_known_of_a_task_is_read_once_and_again_for_another(monkeypatch:
     evidence.known(prepared("a", 2))  # type: ignore[arg-type]
     evidence.known(prepared("b", 2))  # type: ignore[arg-type]
     assert read == [Path("a"), Path("a"), Path("b")]
+
+
+def test_commands_of_both_scaffolds_are_read_from_the_agents_journal_with_their_lines(tmp_path: Path) -> None:
+    journal = AgentJournal(tmp_path / "journal.jsonl")
+    journal.append(Told("go on", "silent", Clock()))
+    calls = (("bash", {"command": "curl x"}), ("edit", {"command": "create", "path": "a"}), ("run", {"text": "ls"}))
+    for name, given in calls:
+        journal.append(Answered(ToolUse("c", name, given), "", "ok", Clock(), "", ShellState()))
+    journal.close()
+    assert list(evidence.actions(tmp_path / "journal.jsonl")) == [Action(2, "curl x"), Action(4, "ls")]
+    assert list(evidence.actions(tmp_path / "none")) == []
