@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from math import comb
 
@@ -41,3 +43,35 @@ def wilson(found: int, total: int) -> tuple[float, float]:
     centre = (share + spread / 2) / (1 + spread)
     half = Z95 * ((share * (1 - share) + spread / 4) / total) ** 0.5 / (1 + spread)
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def cohen_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Return the agreement of two raters beyond chance, up to 1; None where chance alone would agree always.
+
+    J. Cohen, A coefficient of agreement for nominal scales, 1960.
+    """
+    if not pairs:
+        return None
+    total = len(pairs)
+    seen = sum(a == b for a, b in pairs) / total
+    one, two = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
+    chance = sum(one[c] * two[c] for c in one) / total**2
+    return None if chance == 1 else (seen - chance) / (1 - chance)
+
+
+def fleiss_kappa(items: Sequence[Sequence[str]]) -> float | None:
+    """Return the agreement of equally many raters per item beyond chance; None where chance alone would agree always.
+    ValueError: the items have different numbers of ratings, or fewer than two.
+
+    J. L. Fleiss, Measuring nominal scale agreement among many raters, 1971.
+    """
+    if not items:
+        return None
+    raters = len(items[0])
+    if raters < 2 or any(len(i) != raters for i in items):
+        raise ValueError("each item needs the same number of ratings, at least two")
+    counts = [Counter(i) for i in items]
+    seen = sum(sum(n * (n - 1) for n in c.values()) for c in counts) / (len(items) * raters * (raters - 1))
+    overall = sum(counts, Counter())
+    chance = sum((n / (len(items) * raters)) ** 2 for n in overall.values())
+    return None if chance == 1 else (seen - chance) / (1 - chance)

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from refactorbench.stats import fisher_greater, memorised, wilson
+from refactorbench.stats import cohen_kappa, fisher_greater, fleiss_kappa, memorised, wilson
 
 
 def test_fisher_agrees_with_the_textbook_table() -> None:
@@ -48,3 +48,25 @@ def test_wilsons_interval_has_its_known_values_and_stays_within_a_share() -> Non
 def test_an_interval_needs_counts_that_can_be(found: int, total: int) -> None:
     with pytest.raises(ValueError, match=f"{found} of {total}"):
         wilson(found, total)
+
+
+def test_cohens_kappa_is_agreement_beyond_chance() -> None:
+    pairs = [("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15
+    assert cohen_kappa(pairs) == pytest.approx(0.4)  # 0.7 seen, 0.5 by chance
+    assert cohen_kappa([("y", "y"), ("n", "n")]) == 1.0
+    assert cohen_kappa([("y", "n"), ("n", "y")]) == -1.0
+    assert cohen_kappa([("y", "y")] * 9) is None and cohen_kappa([]) is None
+
+
+def test_fleiss_kappa_is_the_textbook_figure() -> None:
+    """10 subjects, 14 raters, 5 categories: 0.210."""
+    table = (
+        (0, 0, 0, 0, 14), (0, 2, 6, 4, 2), (0, 0, 3, 5, 6), (0, 3, 9, 2, 0), (2, 2, 8, 1, 1), (7, 7, 0, 0, 0),
+        (3, 2, 6, 3, 0), (2, 5, 3, 2, 2), (6, 5, 2, 1, 0), (0, 2, 2, 3, 7),
+    )  # fmt: skip
+    items = [[str(c) for c, n in enumerate(row) for _ in range(n)] for row in table]
+    assert fleiss_kappa(items) == pytest.approx(0.2099, abs=1e-4)
+    assert fleiss_kappa([["a", "a"], ["b", "b"]]) == 1.0
+    assert fleiss_kappa([["a", "a"]]) is None and fleiss_kappa([]) is None
+    with pytest.raises(ValueError, match="same number"):
+        fleiss_kappa([["a", "b"], ["a"]])

@@ -1,4 +1,4 @@
-"""review RUN [CRITERION], ask RUN CRITERION SAMPLE."""
+"""review RUN [CRITERION], ask RUN CRITERION SAMPLE, calibrate judges."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
+from refactorbench.admission.calibrate import Request, calibrate
 from refactorbench.cli.run import finish
-from refactorbench.cli.shared import choose_options, emit, json_option, latest_run
-from refactorbench.errors import UsageError
+from refactorbench.cli.shared import choose_options, emit, json_option, latest_run, models
+from refactorbench.errors import HarnessError, UsageError
 from refactorbench.paths import cache_dir, find_root
 from refactorbench.pipeline import run_pipeline
 from refactorbench.progress import Progress
@@ -71,4 +72,37 @@ def ask_command(root: Path | None, run: Path, criterion: str, sample: int, as_js
     finish(result, as_json, None)
 
 
-COMMANDS = (review_command, ask_command)
+@click.group("calibrate")
+def calibrate_group() -> None:
+    """Measure how far those who judge can be trusted."""
+
+
+@calibrate_group.command("judges")
+@click.option("--task", required=True, help="Task id.")
+@click.option("--panel", default="llm", show_default=True, help="A panel with judges.")
+@click.option(
+    "--judges",
+    callback=models,
+    metavar="MODEL[,MODEL,MODEL]",
+    help="The panel's models [default: those that it names].",
+)
+@click.option("--labels", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              help="People's labels of trees and controls [default: what the controls' kinds say].")  # fmt: skip
+@click.option("--only", help="Only these trees, comma-separated [default: all that have labels].")
+@click.option("--full", is_flag=True, help="Every check is replayed for each docket [default: a seeded tenth].")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of all the harness's randomness.")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Parallel workers.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the runs stand [default: a temporary folder].")
+@json_option
+@click.pass_obj
+def calibrate_command(root: Path | None, out: Path | None, as_json: bool, only: str | None, **named: Any) -> None:
+    """Put a panel's judges to trees whose answers are known (controls, twins, the solution, people's labels): accuracy,
+    false passes and fails, agreement, cost. A second start with the same --out goes on."""
+    request = Request(only=tuple(only.split(",")) if only else (), **named)
+    found = calibrate(find_root(root), request, cache_dir(), out, Progress())
+    emit(found, as_json, found.text)
+    if found.missing:
+        raise HarnessError(f"votes are missing on {len(found.missing)} trees: the same command with --out goes on")
+
+
+COMMANDS = (review_command, ask_command, calibrate_group)

@@ -114,6 +114,24 @@ def test_a_judge_that_says_pass_to_everything_is_flagged(judged: Toy, tmp_path: 
     assert done.status == 3 and "FLAGGED, no vote counts" in done.out and "UNDECIDED" in done.out
 
 
+def test_a_panel_is_calibrated_on_what_is_known_of_trees_beforehand(judged: Toy, tmp_path: Path) -> None:
+    """A judge that passes everything: right on the solution, too lenient on a tree that people found wanting."""
+    judged.port(tmp_path / "wanting")
+    labels = tmp_path / "labels.toml"
+    tree = 'path = "wanting"\nby = "Ada"\nlabels = { source-clean = "fail", builds = "pass" }\n'
+    labels.write_text(f'schema = "refactorbench.labels/1"\ntask = "{TASK}"\n[[tree]]\n{tree}')
+    named = ("--task", TASK, "--judges", script(tmp_path / "s", LOOKS, answer(PASS)), "--labels", labels)
+    done = judged.call("calibrate", "judges", *named, "--out", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert "right: 5 of 6, 83.3% (43.6% to 97.0%); undecided: 0" in done.out
+    assert "false passes: 1 of 1, 100.0%" in done.out and "on the whole too lenient" in done.out
+    assert "people-001-wanting source-clean: pass (pass pass pass), must be fail" in done.out
+    assert "24 samples" in done.out and "0.00 US dollars" in done.out
+    (tmp_path / "s").unlink()
+    again = judged.here("calibrate", "judges", *named, "--out", tmp_path / "out")
+    assert again.status == 2 and "cannot read the script" in again.err  # a model that is named must be there
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
