@@ -1,4 +1,4 @@
-"""review RUN [CRITERION], ask RUN CRITERION SAMPLE, calibrate judges."""
+"""review RUN [CRITERION], ask RUN CRITERION SAMPLE, calibrate judges, quality RUN."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from typing import Any
 import click
 
 from refactorbench.admission.calibrate import Request, calibrate
+from refactorbench.audit.quality import compare
+from refactorbench.catalog.load import load_task
 from refactorbench.cli.run import finish
-from refactorbench.cli.shared import choose_options, emit, json_option, latest_run, models
+from refactorbench.cli.shared import absolute, choose_options, emit, json_option, latest_run, models
 from refactorbench.errors import HarnessError, UsageError
+from refactorbench.hashing import tree_digest
+from refactorbench.journal import read_json, write_json
+from refactorbench.llm.models import open_model
+from refactorbench.options import RunOptions
 from refactorbench.paths import cache_dir, find_root
 from refactorbench.pipeline import run_pipeline
 from refactorbench.progress import Progress
@@ -105,4 +111,21 @@ def calibrate_command(root: Path | None, out: Path | None, as_json: bool, only: 
         raise HarnessError(f"votes are missing on {len(found.missing)} trees: the same command with --out goes on")
 
 
-COMMANDS = (review_command, ask_command, calibrate_group)
+@click.command("quality")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--model", required=True, callback=absolute, help="Who compares: anthropic/NAME, openai/NAME, ...")
+@json_option
+@click.pass_obj
+def quality_command(root: Path | None, run: Path, model: str, as_json: bool) -> None:
+    """Compare RUN's submission with the task's solution by the task's rubric, twice with the trees' places changed, and
+    keep it in RUN/quality.json. Reported, never scored."""
+    paths = latest_run(run)
+    loaded = load_task(find_root(root), read_json(paths.options, RunOptions).task)
+    if not paths.submission.is_dir():
+        raise UsageError(f"{paths.root} has no submission yet: go on with `run --resume {paths.root}`")
+    found = compare(loaded, paths.submission, tree_digest(paths.submission), open_model(model))
+    write_json(paths.root / "quality.json", found)
+    emit(found, as_json, found.text)
+
+
+COMMANDS = (review_command, ask_command, calibrate_group, quality_command)

@@ -1,4 +1,4 @@
-"""task list|show|fetch|checkout|validate|mutants, and doctor."""
+"""task list|show|fetch|checkout|validate|mutants|wording, and doctor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import click
 
 from refactorbench.admission.mutants import STAGES, Request, measure
 from refactorbench.admission.validate import validate
+from refactorbench.audit.wording import review_wording
 from refactorbench.catalog.load import list_tasks, load_task
 from refactorbench.catalog.sources import checkout, fetch_state_a
-from refactorbench.cli.shared import emit, json_option
+from refactorbench.cli.shared import absolute, emit, json_option
 from refactorbench.doctor import Finding, examine
 from refactorbench.errors import HarnessError, TaskError
+from refactorbench.llm.models import open_model
 from refactorbench.paths import cache_dir, find_root
 from refactorbench.progress import Progress
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
@@ -123,6 +125,20 @@ def mutants_command(root: Path | None, out: Path | None, as_json: bool, only: st
     """
     request = Request(only=tuple(only.split(",")) if only else (), **named)
     found = measure(find_root(root), request, cache_dir(), out, Progress())
+    emit(found, as_json, found.text)
+
+
+@task_group.command("wording")
+@click.argument("task")
+@click.option("--model", required=True, callback=absolute, help="Who reviews: anthropic/NAME, openai/NAME, ...")
+@json_option
+@click.pass_obj
+def wording_command(root: Path | None, task: str, model: str, as_json: bool) -> None:
+    """Ask a model about each criterion's wording: can it be answered from evidence, does it ask what State A can't
+    show? An opinion for the task's author."""
+    loaded = load_task(find_root(root), task)
+    reviewer = open_model(model)
+    found = review_wording(loaded, fetch_state_a(loaded.task.state_a, cache_dir(), Progress().say), reviewer)
     emit(found, as_json, found.text)
 
 

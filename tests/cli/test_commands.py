@@ -68,7 +68,7 @@ def test_the_commands_of_the_interface_are_all_there() -> None:
     assert single == {
         "run", "score", "report", "show", "reproduce", "build", "audit", "replay", "verify", "record", "task",
         "task list", "task show", "task fetch", "task checkout", "task validate", "task mutants", "doctor",
-        "review", "ask", "calibrate", "calibrate judges",
+        "review", "ask", "calibrate", "calibrate judges", "quality", "task wording",
     }  # fmt: skip
 
 

@@ -109,7 +109,7 @@ class Ballot:
         return ""
 
 
-def was_looked_at(covered: Covered, looks: Sequence[Looked], trees: Mapping[Side, Tree]) -> str:
+def was_looked_at(covered: Covered, looks: Sequence[Looked], trees: Mapping[str, Tree]) -> str:
     """Why a part of a manifest wasn't looked at, "" when it was: itself, or below a folder whose files were searched or
     compared."""
     path = covered.path.strip("/").removeprefix("./")

@@ -15,7 +15,7 @@ from refactorbench.audit.docket import BytesAnchor, Eye, Finding, Strength, Text
 from refactorbench.audit.ground import Refused, open_bytes, open_text
 from refactorbench.audit.judges.prompts import Prompts
 from refactorbench.audit.judges.shown import Fence, shown
-from refactorbench.audit.judges.trees import SIDES, Side, Tree
+from refactorbench.audit.judges.trees import SIDES, Tree
 from refactorbench.audit.kinds import KINDS
 from refactorbench.audit.verdict import Opened
 from refactorbench.catalog.models import Criterion, LoadedTask
@@ -101,7 +101,7 @@ def sentence(kind: str) -> str:
     return KINDS[kind].sentence if kind in KINDS else "unknown"
 
 
-def case_file(loaded: LoadedTask, trees: Mapping[Side, Tree], docket: DocketView, fence: Fence, seed: str) -> str:
+def case_file(loaded: LoadedTask, trees: Mapping[str, Tree], docket: DocketView, fence: Fence, seed: str) -> str:
     """The first message: the same for all questions of a seat."""
     task, rng = loaded.task, random.Random(seed)
     parts = [

@@ -19,7 +19,7 @@ from refactorbench.audit.judges.casefile import DocketView, case_file, question
 from refactorbench.audit.judges.looker import Looked, Looker
 from refactorbench.audit.judges.prompts import VERSIONS
 from refactorbench.audit.judges.shown import Fence
-from refactorbench.audit.judges.trees import Side, Tree
+from refactorbench.audit.judges.trees import Tree
 from refactorbench.audit.verdict import Choice, Opened, Spent, Vote
 from refactorbench.catalog.models import Criterion, LoadedTask, Panel
 from refactorbench.llm.inquiry import Inquiry, opening
@@ -85,7 +85,7 @@ class LlmJudge:
     ) -> None:  # fmt: skip
         self._loaded, self._panel, self._opened, self._seed, self._digest = loaded, panel, opened, seed, digest
         self._keep, self._say, self._open = keep, say, open or open_named
-        self.trees: dict[Side, Tree] = {"state-a": Tree(state_a), "submission": Tree(submission)}
+        self.trees: dict[str, Tree] = {"state-a": Tree(state_a), "submission": Tree(submission)}
         self._prompts = VERSIONS[panel.prompt_version]
         self._prices = PriceTable()
         self._files: dict[int, CaseFile] = {}

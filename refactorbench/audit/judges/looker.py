@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 import stat
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from refactorbench.audit.judges.casefile import DocketView
 from refactorbench.audit.judges.shown import Fence
-from refactorbench.audit.judges.trees import SIDES, Entry, Side, Tree, decoded, found_in, near, path_shown
+from refactorbench.audit.judges.trees import SIDES, Entry, Tree, decoded, found_in, near, path_shown
 from refactorbench.llm.inquiry import Tool, ToolError
 from refactorbench.llm.protocol import ToolSpec
 
@@ -27,21 +28,21 @@ Text_ = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
 class ListInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tree: Side
+    tree: str
     folder: str = ""
     depth: Annotated[int, msgspec.Meta(ge=1, le=20)] = 2
     start: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class ReadInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tree: Side
+    tree: str
     path: str
     line: Annotated[int, msgspec.Meta(ge=1)] = 1
     count: Annotated[int, msgspec.Meta(ge=1, le=LINES)] = LINES
 
 
 class SearchInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tree: Side
+    tree: str
     texts: Annotated[tuple[Text_, ...], msgspec.Meta(min_length=1, max_length=8)]
     folder: str = ""
     ignore_case: bool = False
@@ -70,7 +71,7 @@ class Looked(msgspec.Struct, frozen=True):
 class Looker:
     """The tools of one sample; notes what was looked at. `most` bounds the characters that are shown in all."""
 
-    def __init__(self, trees: dict[Side, Tree], fence: Fence, most: int, docket: DocketView | None = None) -> None:
+    def __init__(self, trees: Mapping[str, Tree], fence: Fence, most: int, docket: DocketView | None = None) -> None:
         self.trees, self.fence, self.left, self.docket = trees, fence, most, docket
         self.looks: list[Looked] = []
 
@@ -79,7 +80,7 @@ class Looker:
             self._tool("list", LIST, ListInput, self.entries),
             self._tool("read", READ, ReadInput, self.read),
             self._tool("search", SEARCH, SearchInput, self.search),
-            self._tool("diff", DIFF, DiffInput, self.diff),
+            *((self._tool("diff", DIFF, DiffInput, self.diff),) if set(self.trees) == set(SIDES) else ()),
             *((self._tool("docket", DOCKET, DocketInput, self.findings),) if self.docket else ()),
         )
 
@@ -98,7 +99,15 @@ class Looker:
             self.left -= len(found)
             return found
 
-        return Tool(ToolSpec(name, text, schema(kind)), run)
+        shape = schema(kind)
+        if "tree" in shape["properties"]:
+            shape["properties"]["tree"] = {"enum": list(self.trees)}
+        return Tool(ToolSpec(name, text, shape), run)
+
+    def _tree(self, name: str) -> Tree:
+        if name not in self.trees:
+            raise ToolError(f"there is no tree '{name}': they are {', '.join(self.trees)}")
+        return self.trees[name]
 
     def findings(self, given: DocketInput) -> str:
         assert self.docket is not None
@@ -109,7 +118,7 @@ class Looker:
         self.looks.append(Looked(tree, what, path))
 
     def entries(self, given: ListInput) -> str:
-        tree, top = self.trees[given.tree], given.folder.strip("/")
+        tree, top = self._tree(given.tree), given.folder.strip("/")
         if top not in tree.folders:
             raise ToolError(f"there is no folder '{top}' in {given.tree}{near(top, tree.folders)}")
         found: list[str] = []
@@ -134,7 +143,7 @@ class Looker:
         return total
 
     def read(self, given: ReadInput) -> str:
-        tree = self.trees[given.tree]
+        tree = self._tree(given.tree)
         entry = tree.file(given.path)
         lines, total = tree.lines(given.path, given.line, given.count)
         room = self.left
@@ -154,7 +163,7 @@ class Looker:
         return self.fence.around(head, "\n".join(rows))
 
     def search(self, given: SearchInput) -> str:
-        tree, top = self.trees[given.tree], given.folder.strip("/")
+        tree, top = self._tree(given.tree), given.folder.strip("/")
         if top and top not in tree.folders and top not in tree.entries:
             raise ToolError(f"there is no '{top}' in {given.tree}{near(top, tree.folders)}")
         needles = [t.encode() for t in given.texts]
@@ -191,7 +200,7 @@ class Looker:
         sides = {"state-a": given.state_a, "submission": given.submission}
         texts = []
         for side, path in sides.items():
-            tree = self.trees[side]  # type: ignore[index]
+            tree = self.trees[side]
             if tree.file(path).size > DIFFED or (lines := tree.lines(path, 1, DIFF_LINES + 1))[1] > DIFF_LINES:
                 raise ToolError(f"'{path}' is longer than {DIFFED} bytes or {DIFF_LINES} lines: read both instead")
             texts.append([cut(decoded(raw)) for raw in lines[0]])
