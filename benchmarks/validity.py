@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from measured import Confirmations, FalseAlarms, FalseFails, Flaky, Honest, fingerprint
 
+from refactorbench.admission.calibrate import Calibration, kappa
 from refactorbench.admission.coverage import bar
 from refactorbench.admission.mutants_result import MutantsResult
 from refactorbench.admission.validate import Seen, Validation
@@ -260,6 +261,39 @@ def memorisation(f: FalseAlarms) -> Iterator[str]:
     )
 
 
+def judges(c: Calibration) -> Iterator[str]:
+    if c.quick:
+        yield "Dockets of quick runs: a seeded tenth of the checks. The votes are whole.\n"
+    t, used = c.overall, c.spent.usage
+    trees = len({i.tree for i in c.items})
+    models = ", ".join(f"`{m}`" for m in c.models)
+    yield f"Panel `{c.panel}`, {models}, over {trees} labelled trees; proofs left aside.\n"
+    cost = "price unknown" if c.spent.cost is None else f"{c.spent.cost:.2f} US dollars"
+    yield from table(
+        ("what", "figure"),
+        (
+            ("criteria decided as labelled", rate(t.right, t.items)),
+            ("the same by a judge that passes everything", rate(t.items - t.must_fail, t.items)),
+            ("false passes, of what must fail (too lenient)", rate(t.false_passes, t.must_fail)),
+            ("false fails, of what must pass (too strict)", rate(t.false_fails, t.items - t.must_fail)),
+            ("undecided", rate(t.undecided, t.items)),
+            ("Cohen's kappa, decisions against labels", kappa(c.cohen)),
+            ("Fleiss' kappa among the samples", kappa(c.fleiss)),
+            ("unanimous", rate(c.unanimous, t.items)),
+            ("trees on which a canary was answered wrong", ", ".join(c.flagged) or "none"),
+            ("taken", f"{c.spent.samples} samples, {used.total} tokens, {cost}"),
+        ),
+    )
+    yield ""
+    yield from table(
+        ("criterion", "as labelled", "false passes", "false fails", "undecided"),
+        (
+            (f"`{id}`", rate(of.right, of.items), of.false_passes, of.false_fails, of.undecided)
+            for id, of in c.criteria.items()
+        ),
+    )
+
+
 def coverage(loaded: LoadedTask, manifest: Manifest) -> Iterator[str]:
     ok, said = bar(loaded.task.admission, manifest)
     total = sum(m.checks for m in manifest.modules)
@@ -307,6 +341,8 @@ def page(loaded: LoadedTask, results: Path, named: str) -> tuple[str, list[str]]
     command = "python benchmarks/memorisation.py"
     parts.append(p.section("Memorisation", "memorisation.json", FalseAlarms, command, memorisation))
     parts.append("\n".join(["## What the checks cover", "", *coverage(loaded, manifest), ""]))
+    command = f"refactorbench calibrate judges --task {id} --panel llm --judges MODEL --json > {named}/judges.json"
+    parts.append(p.section("Judges", "judges.json", Calibration, command, judges))
     path = results / "validate.json"
     found = read_json(path, Validation) if path.exists() else None
     parts.append("\n".join([LIMITS.read_text(), *limits(found), ""]))

@@ -143,6 +143,7 @@ def lines(c: Calibration) -> Iterator[str]:
     lean = "too lenient" if leaning > 0 else "too strict" if leaning < 0 else "neither too lenient nor too strict"
     yield f"{c.task}, panel {c.panel}, {', '.join(c.models)}" + ("; quick runs" if c.quick else "")
     yield f"  right: {share(t.right, t.items)}; undecided: {t.undecided}"
+    yield f"  a judge that passes everything would be right on {share(t.items - t.must_fail, t.items)}"
     yield f"  false passes: {share(t.false_passes, t.must_fail)} of what must fail"
     yield f"  false fails: {share(t.false_fails, t.items - t.must_fail)} of what must pass; on the whole {lean}"
     yield f"  Cohen's kappa against the labels: {kappa(c.cohen)}; Fleiss' among the samples: {kappa(c.fleiss)}"

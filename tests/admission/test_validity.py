@@ -16,11 +16,15 @@ import memorisation
 import validity
 from measured import Confirmations, FalseAlarms, FalseFails, Flaky, Honest, Rate, Replays, fingerprint
 
+from refactorbench.admission.calibrate import summed
 from refactorbench.admission.mutants_result import Hunt, Row, StageTwo, summarise
 from refactorbench.admission.validate import Line, Seen, Validation
-from refactorbench.audit.docket import Strength
+from refactorbench.audit.docket import Docket, Strength
 from refactorbench.audit.kinds import KINDS
+from refactorbench.audit.stage import AuditResult
+from refactorbench.audit.verdict import Choice, Spent, Verdict, Vote
 from refactorbench.catalog.controls import Control, Expect
+from refactorbench.catalog.labels import Labelled
 from refactorbench.catalog.load import load_task
 from refactorbench.catalog.models import Manifest
 from refactorbench.errors import UsageError
@@ -61,6 +65,13 @@ ROWS = (
 )
 
 
+VOTES = {"gone": tuple(Vote(f"s{n}", Choice.PASS) for n in range(3))}
+JUDGED = [
+    (Labelled(name, "twin", {"gone": label}), AuditResult(Docket(()), VOTES, Verdict((), 0, {}), spent=Spent(3)))  # type: ignore[dict-item]
+    for name, label in (("a", "pass"), ("b", "fail"))
+]
+
+
 def results(folder: Path, **other: object) -> Path:
     folder.mkdir(exist_ok=True)
     given = {
@@ -69,6 +80,7 @@ def results(folder: Path, **other: object) -> Path:
         "flaky": Flaky(1, (Rate("re-run", "submission", 0.1, "unreproduced", 0.154, 0.2, 100, 30, 200),)),
         "honest": Honest("rustc 1.63", 50, 98, {"lead some-assembly": 3}, 700, 0),
         "memorisation": FalseAlarms(1930, 600, 1000, 0, 1000, 990),
+        "judges": summed("bzip2-rust", "llm-0", ("anthropic/x",), True, JUDGED),
     }
     given |= {f"mutants-{p.stem}": summarise("bzip2-rust", p.stem, 1, "offline", ROWS, ["v1", "v2"])
               for p in (LOADED.folder / "mutants").glob("*.toml")}  # fmt: skip
@@ -101,6 +113,11 @@ def test_every_figure_stands_in_the_page_with_its_interval(tmp_path: Path) -> No
         "| re-run | submission | 10.0% | unreproduced | 15.4% | 20 of 100 | 30 of 200, 15.0% (10.7% to 20.6%) |",
         "| proofs against them | 0 |",
         "0 of 1000, 0.0% (0.0% to 0.4%) |\n| knowing",
+        "| criteria decided as labelled | 1 of 2, 50.0% (9.5% to 90.5%) |",
+        "| the same by a judge that passes everything | 1 of 2",
+        "| false passes, of what must fail (too lenient) | 1 of 1",
+        "| Cohen's kappa, decisions against labels | 0.000 |",
+        "| `gone` | 1 of 2, 50.0% (9.5% to 90.5%) | 1 | 0 | 0 |",
         f"{sum(m.checks for m in MANIFEST.modules)} recorded checks",
         "Control `transliterated` (What transliterated | is): stage I pass",
     ):
@@ -131,7 +148,7 @@ def test_what_is_wrong_is_shown_as_wrong(tmp_path: Path) -> None:
         assert said in text, said
 
 
-@pytest.mark.parametrize("name", ["validate", "false_fails", "flaky", "honest", "memorisation"])
+@pytest.mark.parametrize("name", ["validate", "false_fails", "flaky", "honest", "memorisation", "judges"])
 def test_a_missing_result_is_named_with_its_command_and_nothing_is_said_of_it(tmp_path: Path, name: str) -> None:
     text, missing = page(results(tmp_path, **{name: None}))
     assert text.count("Not measured: `") == 1 and f"makes `{name}.json`" in text
