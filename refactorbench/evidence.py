@@ -203,7 +203,9 @@ def judges(p: Prepared, options: RunOptions, submission: Path, opened: Opened, k
     if p.panel.judges.kind == "none":
         return OfflinePanel()
     digest = tree_digest(submission)
-    return LlmJudge(p.loaded, p.panel, p.state_a, submission, digest, opened, options.seed, keep, say).panel
+    return LlmJudge(
+        p.loaded, p.panel, p.state_a, submission, digest, opened, options.seed, keep, say, prices=options.prices
+    ).panel  # fmt: skip
 
 
 def bench(p: Prepared, reference: str, submission: str, broken: str) -> BenchSpec:

@@ -23,6 +23,7 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
     settings: dict[str, str] = {}
     judges: tuple[str, ...] = ()  # models of the panel's judges, where they are named for this run
+    prices: str = ""  # a price table for what judges cost, other than the shipped one
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

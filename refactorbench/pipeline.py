@@ -105,7 +105,9 @@ class Stored:
     ) -> T:
         """Return the unit's value. It is made where it isn't stored, where one of `after`, which it rests on, was made
         anew since, and where the harness prevented a verdict (`left_open`): a second start is another attempt."""
-        if self.journal.done(name) and not self.journal.outdated(name, after):
+        with self._writing:
+            stands = self.journal.done(name) and not self.journal.outdated(name, after)
+        if stands:
             value = read_json(self.file(name), kind)
             if not left_open(value):
                 return value

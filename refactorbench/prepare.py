@@ -24,6 +24,7 @@ from refactorbench.catalog.sources import fetch_state_a, tree_path
 from refactorbench.errors import HarnessError, TaskError, ToolMissing, UsageError
 from refactorbench.hashing import sha256_file, tree_digest, walk
 from refactorbench.llm.models import check_credentials
+from refactorbench.llm.prices import PriceTable
 from refactorbench.observe.executor import EXECUTOR_VERSION
 from refactorbench.observe.spec import find_library
 from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
@@ -127,7 +128,10 @@ def check_agent(loaded: LoadedTask, options: RunOptions, started: bool) -> None:
 
 
 def check_judges(panel: Panel, options: RunOptions) -> None:
-    """UsageError for a judge's model that is named wrongly or whose key is missing: before anything is fetched."""
+    """UsageError for a judge's model that is named wrongly or whose key is missing, or a price table that is wrong:
+    before anything is fetched."""
+    if options.prices:
+        PriceTable(Path(options.prices))
     if "audit" in options.stages:
         for name in panel.judges.models:
             check_credentials(name)

@@ -171,6 +171,7 @@ class Request(msgspec.Struct, frozen=True):
     full: bool = False
     jobs: int = 2
     seed: int = 1
+    prices: Path | None = None
 
 
 def calibrate(root: Path, request: Request, cache: Path, out: Path | None, progress: Progress) -> Calibration:
@@ -238,6 +239,7 @@ def audited(
     options = RunOptions(
         task=request.task, agent="submission", submission=str(place.resolve()), panel=request.panel, stages=("audit",),
         jobs=request.jobs, quick=not request.full, seed=request.seed, judges=request.judges,
+        prices=str(request.prices or ""),
     )  # fmt: skip
     run_pipeline(root, options, run, cache, progress)
     return read_json(run / "units" / "audit.json", AuditResult)

@@ -164,7 +164,8 @@ class Briefs(Closed, frozen=True):
 class JudgeSeat(Closed, frozen=True, omit_defaults=True):
     """Who votes in stage I. `models`: one that is asked three times, or three of different families; none: to be named
     when a run is started (`--judges`). `turns` and `max_tokens` bound a sample's replies, `reading` the characters that
-    its tools show it, `cap_s` its wall-clock time. `canaries`: questions with known answers are put to each seat."""
+    its tools show it, `cap_s` its working time in seconds. `canaries`: each seat also gets questions with known
+    answers."""
 
     kind: Literal["none", "llm"]
     models: tuple[str, ...] = ()

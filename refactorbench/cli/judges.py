@@ -11,7 +11,7 @@ from refactorbench.admission.calibrate import Request, calibrate
 from refactorbench.audit.quality import compare
 from refactorbench.catalog.load import load_task
 from refactorbench.cli.run import finish
-from refactorbench.cli.shared import absolute, choose_options, emit, json_option, latest_run, models
+from refactorbench.cli.shared import absolute, choose_options, emit, json_option, latest_run, models, prices_option
 from refactorbench.errors import HarnessError, UsageError
 from refactorbench.hashing import tree_digest
 from refactorbench.journal import read_json, write_json
@@ -67,7 +67,7 @@ def ask_command(root: Path | None, run: Path, criterion: str, sample: int, as_js
             f"{', '.join(t for t in there if not t.startswith('_')) or 'none, its panel has no judges'}"
         )
     data = find_root(root)
-    keys = ("task", "agent", "model", "panel", "seed", "submission", "out", "jobs")
+    keys = ("task", "agent", "model", "panel", "prices", "seed", "submission", "out", "jobs")
     given: dict[str, Any] = {**dict.fromkeys(keys), "settings": {}, "judges": (), "quick": False, "resume": paths.root}
     options, out = choose_options(data, given, None)
     progress = Progress()
@@ -95,6 +95,7 @@ def calibrate_group() -> None:
 @click.option("--labels", type=click.Path(path_type=Path, dir_okay=False, exists=True),
               help="People's labels of trees and controls [default: what the controls' kinds say].")  # fmt: skip
 @click.option("--only", help="Only these trees, comma-separated [default: all that have labels].")
+@prices_option
 @click.option("--full", is_flag=True, help="Every check is replayed for each docket [default: a seeded tenth].")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of all the harness's randomness.")
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Parallel workers.")

@@ -37,6 +37,13 @@ def emit(value: Any, as_json: bool, text: Callable[[], str]) -> None:
     put(json.dumps(msgspec.to_builtins(value), indent=1, sort_keys=True, default=str) if as_json else text())
 
 
+prices_option = click.option(
+    "--prices",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True, resolve_path=True),
+    help="What the judges' models cost, a copy of llm/prices.toml [default: the shipped one, without paid models].",
+)
+
+
 def run_options(f: F) -> F:
     """The options of everything that grades a tree."""
     for option in reversed(
@@ -73,6 +80,7 @@ def run_options(f: F) -> F:
                 metavar="MODEL[,MODEL,MODEL]",
                 help="The model (asked three times) or three models of a panel with judges [default: the panel's].",
             ),
+            prices_option,
             click.option(
                 "--out", type=click.Path(path_type=Path), help="Run directory [default: runs/TASK-AGENT-TIME]."
             ),
@@ -135,13 +143,13 @@ def resumed(given: dict[str, Any], stages: tuple[str, ...] | None) -> tuple[RunO
     if not paths.options.is_file():
         raise UsageError(f"--resume {given['resume']} is no run directory: name what `run --out` wrote")
     stored = read_json(paths.options, RunOptions)
-    keys = ("task", "agent", "model", "settings", "panel", "judges", "seed", "quick")
+    keys = ("task", "agent", "model", "settings", "panel", "judges", "prices", "seed", "quick")
     named = {key: given[key] for key in keys if given[key] is not None and given[key] is not False and given[key] != {}}
     named = {key: value for key, value in named.items() if value != ()}
     named |= {"submission": str(given["submission"].resolve())} if given["submission"] else {}
     named |= {"stages": stages} if stages is not None else {}
     for key, value in named.items():
-        if value != getattr(stored, key):
+        if (str(value) if key == "prices" else value) != getattr(stored, key):
             raise UsageError(
                 f"--{key} {value} differs from the run's own {getattr(stored, key)}: a run's identity is its "
                 f"directory, so resume without --{key} or start a new run"
@@ -175,6 +183,7 @@ def choose_options(root: Path, given: dict[str, Any], stages: tuple[str, ...] | 
         model=given["model"] or "",
         settings=given["settings"],
         judges=given["judges"],
+        prices=str(given["prices"] or ""),
     )
     short = agent.partition(":")[0]
     out = given["out"] or Path("runs") / f"{task}-{short}-{time.strftime('%Y%m%d-%H%M%S')}"

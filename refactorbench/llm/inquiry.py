@@ -5,6 +5,7 @@ There is no state but the conversation: an inquiry that was cut off is asked aga
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -26,11 +27,13 @@ REMINDERS = 3  # replies in a row without a call, after which an inquiry ends
 REMIND = "Nothing was called. Go on with the tools, and answer with `{answer}` when you have what you need."
 CUT = "Your reply was cut off at the limit on its length, and nothing of an unfinished call was done: be briefer."
 
-End = Literal["answered", "turns", "silent", "context", "refused"]
-"""Why an inquiry ended. turns: the bound on replies. silent: replies without a call. context: the conversation didn't
-fit. refused: the model doesn't answer such a question, or can't spell a call."""
+End = Literal["answered", "turns", "time", "silent", "context", "refused"]
+"""Why an inquiry ended. turns, time: the bound on replies, or on working time. silent: replies without a call. context:
+the conversation didn't fit. refused: the model doesn't answer such a question, or can't spell a call."""
 
-_ITS_OWN: dict[str, End] = {"refusal": "refused", "malformed_tool_json": "refused", "context_overflow": "context"}
+_ITS_OWN: dict[str, End] = {
+    "refusal": "refused", "malformed_tool_json": "refused", "context_overflow": "context", "deadline": "time"
+}  # fmt: skip
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -52,9 +55,10 @@ class Inquiry:
 
     def __init__(
         self, model: ChatModel, system: str, opening: Sequence[Message], tools: Sequence[Tool], answer: ToolSpec,
-        accept: Callable[[dict[str, Any]], str],
+        accept: Callable[[dict[str, Any]], str], now: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self._model, self._system, self._accept = model, system, accept
+        self._model, self._system, self._accept, self._now = model, system, accept, now
+        self._waited = 0.0
         self._tools: Mapping[str, Tool] = {t.spec.name: t for t in tools}
         self._answer = answer
         self.messages: list[Message] = list(opening)
@@ -62,15 +66,19 @@ class Inquiry:
         self.turns = 0
         self.models: list[str] = []  # that answered, as the provider calls them
 
-    def run(self, turns: int, max_tokens: int, deadline: float | None = None) -> End:
-        """Raises ProviderError where the provider is at fault: nothing was found out about the question then."""
-        silent = 0
+    def run(self, turns: int, max_tokens: int, seconds: float) -> End:
+        """`seconds` of working time: waiting for a provider's faults to pass doesn't count. Raises ProviderError where
+        the provider is at fault: nothing was found out about the question then."""
+        silent, start = 0, self._now()
         specs = (*(t.spec for t in self._tools.values()), self._answer)
         while self.turns < turns:
+            left = seconds - (self._now() - start - self._waited)
+            if left <= 0:
+                return "time"
             try:
                 turn = self._model.turn(
-                    self._system, self.messages, specs, max_tokens=max_tokens, deadline=deadline
-                )  # fmt: skip
+                    self._system, self.messages, specs, max_tokens=max_tokens, on_wait=self._wait, attempt_s=left
+                )
             except ProviderError as e:
                 self.usage += e.usage
                 if e.kind in _ITS_OWN:
@@ -96,6 +104,9 @@ class Inquiry:
                 return "silent"
             self._say(Text(CUT if turn.stop == "max_tokens" else REMIND.format(answer=self._answer.name)))
         return "turns"
+
+    def _wait(self, seconds: float) -> None:
+        self._waited += seconds
 
     def _answered(self, calls: Sequence[ToolUse]) -> bool:
         """Do every call, in order; True when an answer was taken."""

@@ -87,13 +87,13 @@ def looks_then(answer: Call, *looks: Call) -> Behave:
 
 
 def known(seen: Seen) -> tuple[Call, ...]:
-    """A sober judge's answer to a canary, () for any other question: the line is searched for, then cited."""
-    if "is absent" not in seen.question:
+    """A sober judge's answer to a canary, () for any other question: the word is searched for, then cited."""
+    if "A word is absent" not in seen.question:
         return ()
-    text = seen.question.split("following? ", 1)[1].split("\n")[0].strip("'\"")
+    text = seen.question.split("`")[1]
     if seen.replies == 1:
         return (("search", {"tree": "submission", "texts": [text]}),)
-    hit = next((row for row in seen.last.splitlines() if row.endswith(text) and ":" in row), None)
+    hit = next((row for row in seen.last.splitlines()[2:] if text in row and not row.startswith("name ")), None)
     if hit is None:
         return (passes(),)
     path, line = hit.split(":")[:2]

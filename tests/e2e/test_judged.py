@@ -18,6 +18,17 @@ LOOKS = {
 }
 COVERED = [{"place": "submission", "path": ""}, {"place": "docket", "path": "build"}]
 PASS = {"verdict": "pass", "reason": "nothing of C is left", "covered": COVERED}
+PRICES = """version = "mine"
+date = 2026-01-01
+[[model]]
+name = "scripted/*"
+source = "a test"
+since = 2026-01-01
+input = 1000
+cache_read = 0
+cache_write = 0
+output = 0
+"""
 OUT = {"fault": {"kind": "quota", "message": "no credit is left"}}
 
 
@@ -52,7 +63,9 @@ def result(out: Path) -> Any:
 def test_an_outage_leaves_the_run_unscored_and_resume_asks_only_what_is_missing(judged: Toy, tmp_path: Path) -> None:
     out, place = tmp_path / "run", tmp_path / "script"
     named = script(place, LOOKS, OUT)
-    done = judged.call("run", "--task", TASK, "--out", out, "--panel", "llm", "--judges", named)
+    prices = tmp_path / "prices.toml"
+    prices.write_text(PRICES)
+    done = judged.call("run", "--task", TASK, "--out", out, "--panel", "llm", "--judges", named, "--prices", prices)
     assert done.status == 3 and "no credit is left" in done.err and result(out)["stage1"]["g"] is None
     assert 1 <= len(samples(out)) <= 3  # no more was asked than was under way
     docket = (out / "units" / "docket.json").stat().st_mtime_ns
@@ -61,7 +74,7 @@ def test_an_outage_leaves_the_run_unscored_and_resume_asks_only_what_is_missing(
     done = judged.call("run", "--resume", out)
     assert done.status == 0, done.err
     assert done.last.startswith("S = 100 (panel llm-") and "; 0 of 4 criteria without a vote" in done.last
-    assert "12 samples of judges, 2244 tokens, 33% of the input from a cache, 0.00 US dollars" in done.out
+    assert "12 samples of judges, 2244 tokens, 33% of the input from a cache, 1.44 US dollars" in done.out
     assert "[pass pass pass]" in done.out
     assert (out / "units" / "docket.json").stat().st_mtime_ns == docket  # votes rest on one docket
 

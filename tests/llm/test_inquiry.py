@@ -26,13 +26,14 @@ def inquire(
     tmp_path: Path, *steps: dict[str, Any], complaints: tuple[str, ...] = (), turns: int = 20
 ) -> tuple[Any, Any]:
     (tmp_path / "s").write_text("".join(json.dumps(s) + "\n" for s in steps))
-    model = RetriedModel(Scripted("scripted/s", load_script(tmp_path / "s")), clock=ManualClock())
+    clock = ManualClock()
+    model = RetriedModel(Scripted("scripted/s", load_script(tmp_path / "s"), clock), clock=clock)
     said = list(complaints)
     inquiry = Inquiry(
         model, "system", opening("the case", "the question"), (Tool(ToolSpec("look", "", {}), look),), ANSWER,
-        lambda given: said.pop(0) if said else "",
+        lambda given: said.pop(0) if said else "", clock.now,
     )  # fmt: skip
-    return inquiry, inquiry.run(turns, 100)
+    return inquiry, inquiry.run(turns, 100, 60)
 
 
 def calls(*named: str, **given: Any) -> dict[str, Any]:
@@ -83,6 +84,8 @@ def test_replies_without_a_call_are_reminded_and_end_it_in_a_row(stop: str, tmp_
         ([{"say": "x", "stop": "context_full"}], "context"),
         ([{"fault": {"kind": "refusal"}}] * 5, "refused"),
         ([{"say": "x", "stop": "pause"}, calls("answer")], "answered"),
+        ([{**calls("answer"), "takes_s": 61}], "time"),
+        ([{"fault": {"status": 529, "retry_after": 300}}, calls("answer")], "answered"),  # waiting doesn't count
     ],
 )
 def test_how_it_can_end(steps: list[dict[str, Any]], end: str, tmp_path: Path) -> None:
@@ -95,5 +98,5 @@ def test_a_providers_fault_is_raised_and_what_was_used_is_known(tmp_path: Path) 
     model = RetriedModel(Scripted("scripted/s", load_script(tmp_path / "s")), clock=ManualClock())
     inquiry = Inquiry(model, "", opening("a", "b"), (Tool(ToolSpec("look", "", {}), look),), ANSWER, lambda _: "")
     with pytest.raises(ProviderError):
-        inquiry.run(9, 100)
+        inquiry.run(9, 100, 60)
     assert inquiry.usage == Usage(15, 0, 0, 1) and inquiry.turns == 1

@@ -3,49 +3,49 @@
 from __future__ import annotations
 
 import random
+import re
 import stat
+import string
 
 from refactorbench.audit.docket import Eye
 from refactorbench.audit.judges import Canary
-from refactorbench.audit.judges.shown import marks
-from refactorbench.audit.judges.trees import Tree, decoded
+from refactorbench.audit.judges.trees import Tree
 from refactorbench.audit.verdict import Choice
 from refactorbench.catalog.models import Criterion
 from refactorbench.llm.inquiry import ToolError
 
 PRESENT, ABSENT = "_present", "_absent"  # no criterion's id can begin so
-FILES = 200  # that are tried for a line
+FILES = 200  # that are tried for a word
 LARGEST = 1 << 20
-SHORT, LONG = 16, 90  # characters of the line that is asked for
+LINES = 2000
+# A single word, since it stands in the question itself, where no text of the submission's may.
+WORD = re.compile(rb"(?<![\w-])[A-Za-z][A-Za-z0-9_]{8,23}(?![\w-])")
 
 
 def canaries(submission: Tree, seed: str) -> tuple[Canary, ...]:
-    """Is the tree free of a line that stands in it (fail), and of one that doesn't (pass)? The first needs a file with
-    a line of plain text."""
+    """Is a word absent that stands in the tree (fail), and one that doesn't (pass)? The first needs a file with a
+    word."""
     rng = random.Random(seed)
-    absent = f"marker {rng.getrandbits(64):016x}"
+    absent = "".join(rng.choices(string.ascii_lowercase, k=14))
     found = [Canary(_criterion(ABSENT, absent), Choice.PASS)]
-    line = some_line(submission, rng)
-    return (*found, Canary(_criterion(PRESENT, line), Choice.FAIL)) if line else tuple(found)
+    word = some_word(submission, rng)
+    return (*found, Canary(_criterion(PRESENT, word), Choice.FAIL)) if word else tuple(found)
 
 
-def _criterion(id: str, text: str) -> Criterion:
-    asked = f"Is the submission's tree free of every line of text that contains the following? {text!r}"
-    return Criterion(id, "A line of text is absent", asked, (Eye.SOURCE,), ())
+def _criterion(id: str, word: str) -> Criterion:
+    asked = f"Does the word `{word}` stand in no file of the submission's tree?"
+    return Criterion(id, "A word is absent", asked, (Eye.SOURCE,), ())
 
 
-def some_line(tree: Tree, rng: random.Random) -> str:
-    """A line of a text file, without blanks around it, drawn by `rng`; "" when there is none that will do."""
+def some_word(tree: Tree, rng: random.Random) -> str:
+    """A word of a file, drawn by `rng`; "" when there is none that will do."""
     names = [p for p, e in tree.entries.items() if stat.S_ISREG(e.mode) and 0 < e.size <= LARGEST]
     for path in rng.sample(names, min(FILES, len(names))):
         try:
-            lines, _ = tree.lines(path, 1, 2000)
+            lines, _ = tree.lines(path, 1, LINES)
         except ToolError:
             continue
-        texts = [text for raw in lines if SHORT <= len(text := decoded(raw).strip()) <= LONG]
-        plain = [
-            t for t in texts if t.isascii() and t.isprintable() and not marks(t) and "'" not in t and "\\" not in t
-        ]
-        if plain:
-            return rng.choice(plain)
+        words = sorted({w for raw in lines for w in WORD.findall(raw)})
+        if words:
+            return rng.choice(words).decode()
     return ""

@@ -29,6 +29,7 @@ from refactorbench.llm.protocol import ChatModel, Message, ProviderError, Usage
 
 ENDS = {
     "turns": "no answer within the replies that a sample has",
+    "time": "no answer within the time that a sample has",
     "silent": "no answer: nothing was called, reminders or not",
     "context": "no answer: the conversation no longer fit into the model's context",
     "refused": "no answer: the model refused, or spelled no call that could be understood",
@@ -82,12 +83,13 @@ class LlmJudge:
     def __init__(
         self, loaded: LoadedTask, panel: Panel, state_a: Path, submission: Path, digest: str, opened: Opened, seed: int,
         keep: Keep, say: Callable[[str], None], open: Callable[[str, str | None], ChatModel] | None = None,
+        prices: str = "",
     ) -> None:  # fmt: skip
         self._loaded, self._panel, self._opened, self._seed, self._digest = loaded, panel, opened, seed, digest
         self._keep, self._say, self._open = keep, say, open or open_named
         self.trees: dict[str, Tree] = {"state-a": Tree(state_a), "submission": Tree(submission)}
         self._prompts = VERSIONS[panel.prompt_version]
-        self._prices = PriceTable()
+        self._prices = PriceTable(Path(prices) if prices else None)
         self._files: dict[int, CaseFile] = {}
         self._samples: list[Sample] = []
         self._lock = threading.Lock()
@@ -119,7 +121,7 @@ class LlmJudge:
         start, lost = time.monotonic(), ""
         seat = self._panel.judges
         try:
-            end = inquiry.run(seat.turns, seat.max_tokens, start + seat.cap_s)
+            end = inquiry.run(seat.turns, seat.max_tokens, seat.cap_s)
         except ProviderError as e:
             end, lost = "refused", str(e)
         if ballot.choice is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -49,7 +48,7 @@ def opinion(
 
     answer = ToolSpec("answer", "Give your answer, once.", schema(kind))
     inquiry = Inquiry(model, system, opening(case, question), looker.tools(), answer, accept)
-    end = inquiry.run(TURNS, TOKENS, time.monotonic() + CAP_S)
+    end = inquiry.run(TURNS, TOKENS, CAP_S)
     if not taken:
         raise HarnessError(
             f"{model.name} gave no answer ({wrong[-1] if wrong else end}), so there is no opinion: ask again, or name "
