@@ -128,7 +128,12 @@ def _scene(src: Source) -> tuple[list[InputFile], list[bytes]]:
     for f in files:
         above = taken.get(f.path.rpartition(b"/")[0])
         shared = f.kind == "file" and bool(f.target)
-        if f.path in taken or f.path.endswith(b"/") or (above and above.kind != "dir") or (shared and f.target not in plain):
+        if (
+            f.path in taken
+            or f.path.endswith(b"/")
+            or (above and above.kind != "dir")
+            or (shared and f.target not in plain)
+        ):
             continue
         taken[f.path] = f
         if f.kind == "file" and not shared:
