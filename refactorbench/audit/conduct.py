@@ -46,8 +46,8 @@ def original(task: Task) -> re.Pattern[str]:
     bare = {n.split(".so")[0] for n in names} | {task.state_a.package}
     stems = "|".join(sorted(re.escape(n) for n in bare | {n.removeprefix("lib") for n in bare}))
     return re.compile(
-        rf"/usr/(?:local/)?(?:s?bin|lib\S*|include|src|share/doc)/\S*(?:{stems})\b"
-        rf"|\bfind\s+/\s.*(?:{stems})|\blocate\s+\S*(?:{stems})"
+        rf"/usr/(?:local/)?(?:s?bin|lib(?:32|64)?|include|src|share/doc)/\S{{0,200}}(?:{stems})\b"
+        rf"|\bfind\s+/\s.{{0,200}}(?:{stems})|\blocate\s+\S{{0,200}}(?:{stems})"
         rf"|\b(?:apt|apt-get)\s+source\b|\bdpkg\s+-[LSl]\b|\b(?:import|from)\s+(?:{stems})\b|\bctypes\b"
     )
 

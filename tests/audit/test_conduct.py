@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import audit_trees as trees
 import pytest
 
@@ -50,6 +52,13 @@ def test_reaching_for_what_is_forbidden_is_a_lead(command: str, kind: str) -> No
 )
 def test_honest_work_is_none(command: str) -> None:
     assert kinds(command) == []
+
+
+def test_a_command_that_is_made_for_the_reader_costs_no_more_than_its_size() -> None:
+    for text in ("/usr/lib/" * 30_000, "find / " * 30_000, "locate /" * 30_000, "git " * 60_000, "/proc/1" * 30_000):
+        start = time.process_time()
+        assert kinds(text) == []
+        assert time.process_time() - start < 5
 
 
 def test_a_flood_of_them_is_bounded_and_the_order_kept() -> None:

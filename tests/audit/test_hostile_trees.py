@@ -136,7 +136,7 @@ def test_a_file_of_a_hundred_megabytes_is_read_and_searched_in_bounded_memory(tm
         for _ in range(100):
             f.write(b"y" * (1 << 20))
         f.write(b"the needle is here")
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     look = looker(tmp_path)
     last = 100 * (1 << 14) + 1
     assert "2 lines in 2 of 2 files" in call(look, "search", texts=["needle is"])
@@ -146,33 +146,32 @@ def test_a_file_of_a_hundred_megabytes_is_read_and_searched_in_bounded_memory(tm
     assert quote_stands(Tree(tmp_path), "big.txt", last, "the needle is here") == ""
     assert len(Tree(tmp_path).digests) == 2
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10  # KiB
-    assert time.monotonic() - start < 60
+    assert time.process_time() - start < 60
     with pytest.raises(ToolError, match="read both instead"):
         call(look, "diff", **{"state_a": "big.txt", "submission": "big.txt"})
 
 
 def test_fifty_thousand_files_are_listed_in_pages_and_searched_whole(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
+    tree = trees.lay(tmp_path / "tree", {"d49/last.c": "int main(void);\n"})
     for folder in range(50):
-        (tree / f"d{folder:02d}").mkdir(parents=True)
+        (tree / f"d{folder:02d}").mkdir(exist_ok=True)
         for n in range(1000):
-            (tree / f"d{folder:02d}" / f"f{n:03d}.rs").touch()
-    (tree / "d49" / "last.c").write_text("int main(void);\n")
-    start = time.monotonic()
-    look = looker(tree)
+            os.close(os.open(tree / f"d{folder:02d}" / f"f{n:03d}.rs", os.O_CREAT))
+    start = time.process_time()
+    look, made = looker(tree, tmp_path / "empty"), judge(tmp_path, looks_then(passes()))
+    (tmp_path / "empty").mkdir()
+    made.trees["submission"] = look.trees["submission"]  # walked once
     first = call(look, "list", depth=2)
     assert "entries 0-400 of 50051" in first and "give start=400" in first and first.count("\n") == 402
     assert "last.c 16" in call(look, "list", depth=2, start=50_000)
     assert "1 lines in 1 of 50001 files" in call(look, "search", texts=["int main"])
     with pytest.raises(ToolError, match="there is no 'd49/lost"):
         call(look, "read", path="d49/lost.c")
-    (tmp_path / "empty").mkdir()
-    whole = call(looker(tree, tmp_path / "empty"), "diff")
+    whole = call(look, "diff")
     assert "(400 shown)" in whole and len(whole) < 30_000
-    made = judge(tmp_path, looks_then(passes()))
     assert len(made._case(0).text) < 40_000  # the case file tells a part, and says so
     assert "50051 entries, the first 150 of them" in made._case(0).text
-    assert time.monotonic() - start < 60
+    assert time.process_time() - start < 60
 
 
 @pytest.mark.parametrize("size", [0, 1, 17])
@@ -252,3 +251,11 @@ def test_forged_evidence_is_no_evidence(tmp_path: Path) -> None:
     assert judge(tmp_path, forged).ask(GONE, 0).choice is Choice.ABSTAIN
     covered = looks_then(passes(covered=[{"place": "docket", "path": "source"}]), look)
     assert judge(tmp_path, covered).ask(GONE, 0).choice is Choice.ABSTAIN  # a file of that name is not the docket
+
+
+def test_a_difference_far_along_a_line_is_told(tmp_path: Path) -> None:
+    one = trees.lay(tmp_path / "a", {"x": "z" * 900 + "a\n"})
+    two = trees.lay(tmp_path / "b", {"x": "z" * 900 + "b\n"})
+    found = call(looker(two, one), "diff", **{"state_a": "x", "submission": "x"})
+    assert "(no difference)" not in found and "or more characters follow" in found
+    assert "(no difference)" in call(looker(one, one), "diff", **{"state_a": "x", "submission": "x"})

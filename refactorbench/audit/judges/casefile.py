@@ -105,14 +105,14 @@ def case_file(loaded: LoadedTask, trees: Mapping[str, Tree], docket: DocketView,
     """The first message: the same for all questions of a seat."""
     task, rng = loaded.task, random.Random(seed)
     parts = [
-        f"The task: {task.title}, from {task.from_stack} to {task.to_stack}.",
+        f"The task: {task.title} (from {task.from_stack} to {task.to_stack}).",
         f"The instruction, as whoever migrated it got it:\n\n{loaded.instruction.strip()}",
     ]
     looks = []
     for side in rng.sample(SIDES, len(SIDES)):
         tree = trees[side]
         top = sorted(tree.entries)
-        rows = [f"{p} {tree.entries[p].size}" for p in top[:TOP]]
+        rows = [f"{p}/" if tree.folders.get(p) is not None else f"{p} {tree.entries[p].size}" for p in top[:TOP]]
         more = f", the first {TOP} of them" if len(top) > TOP else ""
         looks.append(fence.around(f"Tree {side}: {len(top)} entries{more}, sizes in bytes", "\n".join(rows)))
     looks.append(fence.around("The docket", docket.listing()))

@@ -201,15 +201,15 @@ class Looker:
         texts = []
         for side, path in sides.items():
             tree = self.trees[side]
-            if tree.file(path).size > DIFFED or (lines := tree.lines(path, 1, DIFF_LINES + 1))[1] > DIFF_LINES:
+            if tree.file(path).size > DIFFED or (lines := tree.lines(path, 1, DIFF_LINES + 1, DIFFED))[1] > DIFF_LINES:
                 raise ToolError(f"'{path}' is longer than {DIFFED} bytes or {DIFF_LINES} lines: read both instead")
-            texts.append([cut(decoded(raw)) for raw in lines[0]])
+            texts.append([decoded(raw) for raw in lines[0]])
         for side, path in sides.items():
             self._looked(side, "read", path.strip("/"))
         rows = list(difflib.unified_diff(texts[0], texts[1], "state-a", "submission", lineterm="", n=2))
         more = f"; cut after {LINES} of {len(rows)} lines" if len(rows) > LINES else ""
         head = f"state-a '{given.state_a}' against submission '{given.submission}'{more}"
-        return self.fence.around(head, "\n".join(f"| {r}" for r in rows[:LINES]) or "(no difference)")
+        return self.fence.around(head, "\n".join(f"| {cut(r)}" for r in rows[:LINES]) or "(no difference)")
 
     def _whole(self) -> str:
         a, b = (self.trees[side].digests for side in SIDES)

@@ -23,7 +23,7 @@ Side = Literal["state-a", "submission"]
 SIDES: tuple[Side, ...] = ("state-a", "submission")
 
 CHUNK = 1 << 20
-LINE = 1 << 16  # bytes of a line that are read to be shown
+LINE = 2000  # bytes of a line that are read to be shown
 QUOTED = 4 << 20  # bytes of a line that a quote is looked for in
 SHORTEST = 8  # characters of a quote, white space aside, that isn't a whole line
 QUOTE_LINES = 40
