@@ -49,6 +49,7 @@ class AciSwitches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Amount = 120.0
     selfcheck: bool = True
     max_tokens: Some = 16_000
+    actions: Count = 1  # calls of one turn that are carried out, where the reply is tool calls; 0: all
 
 
 EDITS = {
@@ -122,6 +123,7 @@ def system(s: AciSwitches) -> str:
         "What is no command of these is run in the shell."
         if s.reply == "text"
         else "Each of your turns calls one tool; then wait for what it answers."
+        + (" Of several calls in a turn only the first is carried out." if s.actions == 1 else "")
     )
     listed = "\n".join(f"- {w.says}" for w in words(s).values())
     return f"""You migrate a repository to another technology stack, on your own, without changing what its users see.
@@ -159,7 +161,8 @@ class Aci:
             s.reminders,
             s.format_errors,
         )
-        self.keep_last, self.fold_at, self.folds, self.max_tokens = s.keep_last, s.fold_at, s.folds, s.max_tokens
+        self.keep_last, self.fold_at, self.folds = s.keep_last, s.fold_at, s.folds
+        self.max_tokens, self.actions = s.max_tokens, s.actions
         self._does: dict[str, Callable[[dict[str, str], float], Act]] = {
             "open": lambda g, _: Act(self.window.open(self._path(g["path"]), _number(g.get("line")))),
             "goto": lambda g, _: Act(self.window.goto(_number(g["line"]) or 0)),
@@ -179,7 +182,7 @@ class Aci:
         }
 
     def calls(self, turn: Turn) -> tuple[ToolUse, ...]:
-        """At most one command a turn: what comes after the first was thought of before its answer was known."""
+        """In text exactly one command; of tool calls all, since each must be answered: the loop carries out the first."""
         if self.s.reply == "tools":
             return turn.tool_uses
         if turn.stop in ("max_tokens", "context_full"):

@@ -19,9 +19,10 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Do(msgspec.Struct, frozen=True):
-    """An action is to be done."""
+    """An action is to be done; `number` of its turn's were answered before it."""
 
     call: ToolUse
+    number: int
 
 
 class Say(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ def next_step(entries: Sequence[Entry], calls: Calls, texts: Texts) -> Ask | Do 
         return Say(str(e), "format")
     answered = sum(isinstance(e, Answered) for e in after)
     if answered < len(wanted):
-        return Do(wanted[answered])
+        return Do(wanted[answered], answered)
     if wanted:
         return Ask()
     if reply.turn.stop in ("max_tokens", "context_full"):

@@ -17,7 +17,7 @@ from refactorbench.build.toolchain import Toolchain
 from refactorbench.catalog.models import Task
 from refactorbench.sandbox.protocol import Command, Limits, Mount, Sandbox
 
-TREE, HOME, TMP = "/build/tree", "/build/home", "/tmp"
+TREE, HOME, TMP, SHM = "/build/tree", "/build/home", "/tmp", "/dev/shm"
 STATE_A, REFERENCE, INSTRUCTION = "/build/state-a", "/build/reference", "/build/INSTRUCTION.md"
 MEMORY_MB, PROCESSES, FILE_MB, DISK_MB = 8192, 1024, 2048, 8192
 
@@ -41,6 +41,10 @@ class Layout(msgspec.Struct, frozen=True):
         return self.folder / "tmp"
 
     @property
+    def shm(self) -> Path:
+        return self.folder / "shm"
+
+    @property
     def output(self) -> Path:
         return self.folder / "output"
 
@@ -49,13 +53,13 @@ class Layout(msgspec.Struct, frozen=True):
         return self.folder / "session"
 
     def make(self) -> None:
-        for made in (self.home, self.tmp, self.output, self.session):
+        for made in (self.home, self.tmp, self.shm, self.output, self.session):
             made.mkdir(parents=True, exist_ok=True)
 
     @property
     def kept(self) -> dict[str, Path]:
-        """What checkpoints hold."""
-        return {"tree": self.work, "home": self.home, "tmp": self.tmp}
+        """What checkpoints hold: all that commands can write to but their outputs, which the host only reads."""
+        return {"tree": self.work, "home": self.home, "tmp": self.tmp, "shm": self.shm}
 
     def box(self) -> Box:
         return Box(
@@ -76,6 +80,7 @@ class Layout(msgspec.Struct, frozen=True):
             Mount(self.work, TREE, True),
             Mount(self.home, HOME, True),
             Mount(self.tmp, TMP, True),
+            Mount(self.shm, SHM, True),
             Mount(self.output, OUTPUT, True),
             Mount(self.session, SESSION),
             Mount(self.state_a, STATE_A),

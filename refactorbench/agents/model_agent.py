@@ -2,7 +2,8 @@
 
 journal.jsonl      what happened, in order
 checkpoints/       the files as they were after the last recorded action, and the one before
-home/ tmp/ output/ the agent's scratch and its commands' outputs
+home/ tmp/ shm/    the agent's scratch
+output/            its commands' outputs
 undo/              former contents, for undo_edit
 """
 
@@ -54,7 +55,7 @@ class ModelAgent:
         self.switches, self.bounds = named.read(settings, SCAFFOLDS[scaffold])
         check_credentials(model)
         table = PriceTable(Path(self.bounds.prices) if self.bounds.prices else None)
-        self._price = table.require(model) if self.bounds.cost else table.find(model)
+        self._price = table.require(model) if self.bounds.cost or self.bounds.attempt_cost else table.find(model)
         self._prices = f"version {table.version}, {table.date}, sha256 {table.digest}" if self._price else ""
 
     def open_model(self) -> ChatModel:
@@ -98,7 +99,7 @@ class ModelAgent:
         task, entries = context.task.task, journal.entries
         model = self.open_model()
         timer = Timer(last_clock(entries))
-        budget = Budget(self.bounds.limits(task.budget_hours))
+        budget = Budget(self.bounds.limits(task.budget_hours), used(entries, timer.clock()))
         toolchain = find((*task.reference.toolchain, *task.target.toolchain))
         desk = Desk(
             layout, toolchain, task, context.sandbox, entries,

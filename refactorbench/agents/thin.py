@@ -35,6 +35,7 @@ class Switches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     selfcheck: bool = True
     reminders: Some = 3
     max_tokens: Some = 16_000  # of a reply
+    actions: Count = 0  # calls of one turn that are carried out; 0: all
 
 
 def _says(text: str) -> Any:
@@ -142,7 +143,7 @@ class Thin:
         desk.longer = "Give a longer timeout_s, or "
         self.texts = Texts(REMINDER, CUT, switches.reminders)
         self.keep_last, self.fold_at = switches.keep_last, switches.fold_at
-        self.folds, self.max_tokens = switches.folds, switches.max_tokens
+        self.folds, self.max_tokens, self.actions = switches.folds, switches.max_tokens, switches.actions
         self._inputs = {n: kind for n, (kind, _) in TOOLS.items() if n != "selfcheck" or switches.selfcheck}
         self.tools = tuple(self._spec(name) for name in self._inputs)
 

@@ -75,15 +75,8 @@ def do(aci: Aci, block: str) -> Act:
 
 def test_the_defaults_are_the_published_values() -> None:
     s = AciSwitches()
-    assert (s.window, s.hits, s.keep_last, s.format_errors, s.lint, s.edit, s.folds) == (
-        100,
-        50,
-        5,
-        3,
-        True,
-        "range",
-        False,
-    )
+    assert (s.window, s.hits, s.keep_last, s.format_errors, s.actions) == (100, 50, 5, 3, 1)
+    assert (s.lint, s.edit, s.folds) == (True, "range", False)
 
 
 def test_the_window_states_the_total_what_is_above_and_below_and_real_numbers(make: Make) -> None:
@@ -259,6 +252,9 @@ def test_as_tools_the_same_commands_are_called(make: Make) -> None:
     assert {t.name for t in aci.tools} == set(words(AciSwitches()))
     assert "block" not in aci.system and "block" in system(AciSwitches())
     assert make().tools == ()
+    assert "only the first is carried out" in aci.system and aci.actions == 1
+    many = make(reply="tools", actions=0)
+    assert "only the first" not in many.system and many.actions == 0
 
 
 def test_with_a_real_shell_paths_follow_its_directory(make_shell: MakeShell, make: Make) -> None:

@@ -183,6 +183,19 @@ def test_limits_name_their_owner_and_keep_their_reserve() -> None:
     assert Budget(()).seconds_left(Used()) == float("inf")
 
 
+def test_an_attempts_limits_lie_within_the_runs_and_the_agent_isnt_told_of_them() -> None:
+    _, bounds = read({"turns": "9", "attempt_turns": "3", "attempt_wall_hours": "2", "reserve_s": "60"}, SCAFFOLDS["thin"])
+    budget = Budget(bounds.limits(1), Used(turns=5, wall=7200))
+    assert [(m.owner, m.what, m.reserve) for m in budget.limits] == [
+        ("task", "active", 0), ("run", "turns", 0), ("attempt", "wall", 60), ("attempt", "turns", 0)
+    ]  # fmt: skip
+    assert budget.reached(Used(turns=7, wall=7200)) is None
+    assert str(budget.reached(Used(turns=8, wall=7200))) == "the attempt's limit of 3 turns"
+    assert str(budget.reached(Used(turns=9, wall=7200))) == "the run's limit of 9 turns"
+    assert str(budget.reached(Used(turns=6, wall=14341))) == "the attempt's limit of 7200 s of wall time"
+    assert "attempt" not in budget.sentence(Used(turns=5))
+
+
 def test_a_clock_goes_on_where_it_stood_and_leaves_waiting_out() -> None:
     now = [50.0]
     timer = Timer(Clock(1000.0, 100.0), lambda: now[0])
