@@ -182,7 +182,7 @@ class Aci:
         }
 
     def calls(self, turn: Turn) -> tuple[ToolUse, ...]:
-        """In text exactly one command; of tool calls all, since each must be answered: the loop carries out the first."""
+        """Of a text exactly one command; of tool calls all, as each must be answered: the loop does the first."""
         if self.s.reply == "tools":
             return turn.tool_uses
         if turn.stop in ("max_tokens", "context_full"):

@@ -21,7 +21,7 @@ from refactorbench.agents import settings as named
 from refactorbench.agents.aci import AciSwitches, make_aci, system
 from refactorbench.agents.budget import Budget, Timer, used
 from refactorbench.agents.checkpoint import Checkpoints
-from refactorbench.agents.desk import Desk, Layout
+from refactorbench.agents.desk import STATE_A, TREE, Desk, Layout
 from refactorbench.agents.edit import Editor
 from refactorbench.agents.lint import Linter
 from refactorbench.agents.loop import Loop, Scaffold
@@ -37,6 +37,7 @@ from refactorbench.errors import HarnessError, UsageError
 from refactorbench.llm.models import check_credentials, open_model
 from refactorbench.llm.prices import PriceTable
 from refactorbench.llm.protocol import ChatModel, Usage
+from refactorbench.sandbox.protocol import Mount
 
 SCAFFOLDS: dict[str, type[Switches] | type[AciSwitches]] = {"thin": Switches, "aci": AciSwitches}
 
@@ -113,7 +114,8 @@ class ModelAgent:
 
     def _scaffold(self, desk: Desk, layout: Layout, entries: list[Entry], images: bool) -> Scaffold:
         if isinstance(self.switches, AciSwitches):
-            linter = Linter(desk.sandbox, desk.toolchain, layout.folder / "lint")
+            around = (Mount(layout.work, TREE), Mount(layout.state_a, STATE_A))
+            linter = Linter(desk.sandbox, desk.toolchain, layout.folder / "lint", around)
             return make_aci(desk, self.switches, entries, linter)
         changes = [e.change for e in entries if isinstance(e, Answered) and e.change]
         s = self.switches
