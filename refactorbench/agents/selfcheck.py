@@ -27,6 +27,7 @@ from refactorbench.sandbox.protocol import Sandbox
 
 MOST_CASES = 500
 EXAMPLE = '{"args": ["-c"], "stdin": "abc\\n"}'
+LARGEST_OUTPUT = 1 << 30  # bytes of one file that the build delivers
 EXPLAINED = 10  # differing cases that are explained; the others are named
 
 
@@ -70,7 +71,11 @@ class SelfCheck:
         return tuple(cases)
 
     def run(self, cases: Sequence[Case], limit_s: float, now: Callable[[], float]) -> Act:
-        """Put every case to both sides, until `limit_s` has passed, and say where they differ."""
+        return Act(self.compare(cases, limit_s, now)[0])
+
+    def compare(self, cases: Sequence[Case], limit_s: float, now: Callable[[], float]) -> tuple[str, int]:
+        """Put every case to both sides, until `limit_s` has passed; return (where they differ, in how many cases).
+        Refused when a case can't be run or the work tree isn't built."""
         if not cases:
             raise Refused(f"no case was given. Give cases, or cases_file; one is, for example, {EXAMPLE}")
         if len(cases) > MOST_CASES:
@@ -96,7 +101,7 @@ class SelfCheck:
             head += f"; time was up before the other {len(cases) - done}, give fewer"
         if len(differing) > EXPLAINED:
             told.append(f"also different: cases {', '.join(differing[EXPLAINED:])}")
-        return Act("\n".join([head + " (expected: State A; got: the work tree).", *told]))
+        return "\n".join([head + " (expected: State A; got: the work tree).", *told]), len(differing)
 
     def _side(self, product: Path) -> Executor:
         return Executor(self._sandbox, worker_spec(self._task, product))
@@ -129,14 +134,13 @@ class SelfCheck:
         recipe = self._task.target
         missing = []
         for target, source in recipe.outputs.items():
+            place = product / target
+            place.parent.mkdir(parents=True, exist_ok=True)
             try:
-                data = self._box.read(f"{self._tree}/{source}", largest=1 << 30)
+                self._box.copy(f"{self._tree}/{source}", place, LARGEST_OUTPUT)
             except Refused:
                 missing.append(source)
                 continue
-            place = product / target
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
             place.chmod(0o755 if target.split("/")[0] in EXECUTABLE_FOLDERS else 0o644)
         if missing:
             shutil.rmtree(product, ignore_errors=True)

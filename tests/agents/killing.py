@@ -49,8 +49,11 @@ def script(turns: int, seed: int) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def once(root: Path, state_a: Path, folder: Path, model: str, agent: Agent | None = None) -> str:
-    """One start, of `thin` with `model` unless an agent is given; returns why it stopped."""
+def once(
+    root: Path, state_a: Path, folder: Path, model: str, agent: Agent | None = None, made: Path | None = None
+) -> str:
+    """One start, of `thin` with `model` unless an agent is given; returns why it stopped. `made` is State A's product
+    where it is to be run."""
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(state_a, work, symlinks=True)
@@ -58,7 +61,7 @@ def once(root: Path, state_a: Path, folder: Path, model: str, agent: Agent | Non
     loaded = msgspec.structs.replace(loaded, task=msgspec.structs.replace(loaded.task, budget_hours=2.0))
     context = AgentContext(
         loaded, state_a, work, folder / "agent.log", BubblewrapSandbox(), lambda _: None, folder / "agent",
-        lambda: product(folder),
+        lambda: made or product(folder),
     )  # fmt: skip
     return (agent or ModelAgent("thin", model, {"cut": "2000", "reminders": "9"})).migrate(context).stop
 

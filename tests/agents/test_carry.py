@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -126,6 +127,32 @@ def test_a_command_sees_state_a_and_its_product_read_only(bare: Toy, tmp_path: P
     assert once(bare.root, bare.state_a, tmp_path, "", agent_named(f"command:{looked}")) == "done"
     seen = (tmp_path / "work" / "seen").read_text()
     assert "tally" in seen and "tally.c" in seen and "Read-only file system" in seen and "drivers" not in seen
+
+
+def test_a_command_gets_one_commit_and_selfcheck_as_a_command(bare: Toy, tmp_path: Path) -> None:
+    script = """
+    git log --oneline | wc -l > seen; git status --short | wc -l >> seen
+    selfcheck nowhere 2>&1 >> seen | head -1 >> seen; echo '{"args": ["turn"], "stdin": "abc"}' > cases
+    selfcheck cases >> seen; echo "status $?" >> seen
+    mkdir -p target/release; cp /build/reference/bin/tally target/release/tally
+    selfcheck cases >> seen; echo "status $?" >> seen
+    echo 'int main(void) { return 3; }' | gcc -x c - -o target/release/tally
+    selfcheck cases >> seen; echo "status $?" >> seen
+    echo '{"argz": 1}' > cases; selfcheck cases >> seen; echo "status $?" >> seen
+    ls -A /build/ask | wc -l >> seen; touch /build/bin/x 2>> seen; true
+    """
+    (tmp_path / "made" / "bin").mkdir(parents=True)
+    tally = tmp_path / "made" / "bin" / "tally"
+    subprocess.run(["gcc", "-o", tally, *bare.state_a.glob("*.c")], check=True)
+    assert once(bare.root, bare.state_a, tmp_path, "", agent_named(f"command:{script}"), tmp_path / "made") == "done"
+    lines = (tmp_path / "work" / "seen").read_text().split("\n")
+    commits = "1" if shutil.which("git") else "0"
+    assert lines[0] == commits and lines[2] == "usage: selfcheck FILE", lines
+    assert "holds no target/release/tally: build first" in lines[3] and lines[4] == "status 2"
+    assert lines[5].startswith("1 cases: 1 equal, 0 different") and lines[6] == "status 0"
+    assert "0 equal, 1 different" in lines[7] and "status 1" in lines
+    assert "the file:1 is no case" in lines[lines.index("status 1") + 1]
+    assert lines[lines.index("status 1") + 2 :][:2] == ["status 2", "0"] and "Read-only" in lines[-2]
 
 
 def test_names_of_agents_and_models_are_told_apart_before_anything_starts(toy: Toy, tmp_path: Path) -> None:
