@@ -78,9 +78,8 @@ def test_show_and_report_read_the_run(carried: Carried, toy: Toy) -> None:
     assert toy.here("show", carried.folder, "agent", "--page", "9").status == 2
     assert toy.here("show", carried.folder, "agent", "--json").json["schema_version"] == "ATIF-v1.4"
     table = toy.here("report", "--agents", carried.folder).out.splitlines()
-    assert (
-        len(table) == 2 and table[1].startswith(carried.folder.name) and " 100 " in table[1] and "turns=50" in table[1]
-    )
+    assert len(table) == 3 and table[0] == carried.folder.name
+    assert " 100 " in table[2] and "turns=50" in table[2] and table[2].endswith("1 done")
 
 
 def test_a_runs_journal_can_be_played_again(carried: Carried, toy: Toy, tmp_path: Path) -> None:
