@@ -2,7 +2,8 @@
 
 Taking one costs a look at each entry and the bytes that changed. An entry counts as unchanged while size, times and
 inode are those of the last look; a change time can't be set by a program. The last two checkpoints are kept. What a
-checkpoint needs is on the disk before it has a name, and each content is hashed again when it is laid out.
+checkpoint needs is on the disk before it has a name, and each content is hashed again when it is laid out. Paths too
+long for the system, which only relative steps reach, are not kept.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -99,7 +101,7 @@ class Checkpoints:
         items: list[Item] = []
         real = os.fsencode(top.resolve())
         first: dict[int, bytes] = {}  # inode -> path of a content with several names
-        for rel, info in walk(top, moving=True):
+        for rel, info in walk(top, moving=True, too_deep=[]):
             with contextlib.suppress(FileNotFoundError):  # gone since it was listed
                 item = self._item(name, real + b"/" + rel, rel, info, first, known)
                 if item is not None:
@@ -136,9 +138,7 @@ class Checkpoints:
             # a job of the agent's may have put a link in a folder's place since, and links lead out of its box
             if os.readlink(f"/proc/self/fd/{source.fileno()}") != os.fsdecode(full):  # noqa: PTH115 - of a descriptor
                 raise FileNotFoundError(full)
-            while piece := source.read(PIECE):
-                total.update(piece)
-                dest.write(piece)
+            _write(source, dest, total)
         place = self._contents / total.hexdigest()
         if place.exists():
             part.unlink()
@@ -213,13 +213,22 @@ def empty(top: Path) -> None:
         raise HarnessError(f"cannot empty {top}, so the agent's files can't be restored: remove it and resume")
 
 
+def _write(source: BinaryIO, dest: BinaryIO, total: hashlib._Hash) -> None:
+    """Copy and hash; zeros become holes, so that a file takes no more room here than it did where it was."""
+    while piece := source.read(PIECE):
+        total.update(piece)
+        if piece.count(0) == len(piece):
+            dest.seek(len(piece), os.SEEK_CUR)
+        else:
+            dest.write(piece)
+    dest.truncate()
+
+
 def _copy(source: Path, full: bytes, digest: bytes) -> None:
     total = hashlib.sha256()
     try:
         with source.open("rb") as content, open(full, "xb") as dest:  # noqa: PTH123 - bytes paths
-            while piece := content.read(PIECE):
-                total.update(piece)
-                dest.write(piece)
+            _write(content, dest, total)
     except FileNotFoundError:
         raise HarnessError(f"content {source.name[:12]} of a checkpoint is missing: start the run anew") from None
     if total.digest() != digest:

@@ -6,6 +6,7 @@ it holds, so it may point to another place of the box and nowhere else. Nothing 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
@@ -172,10 +173,7 @@ class Box:
                 mode = stat.S_IMODE(before.st_mode)
             except FileNotFoundError:
                 pass
-            temporary = f".{name[:200]}.new"
-            fd = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-            )
+            temporary, fd = _new_file(folder)
             with os.fdopen(fd, "wb") as f:
                 f.write(data)
                 if os.geteuid() == 0:
@@ -202,6 +200,16 @@ class Box:
             os.unlink(name, dir_fd=folder)
 
 
+def _new_file(folder: int) -> tuple[str, int]:
+    """(name, descriptor) of a file that nobody else has made: what lies there may be a pipe, or a link."""
+    for number in range(1000):
+        with contextlib.suppress(FileExistsError):
+            name = f".edit-{number}.new"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return name, os.open(name, flags, 0o600, dir_fd=folder)
+    raise FileExistsError(errno.EEXIST, "too many files .edit-N.new lie in the folder")
+
+
 def _link(folder: int, name: str) -> str | None:
     """The target if the entry is a link, else None; a missing entry is none."""
     try:
@@ -213,5 +221,5 @@ def _link(folder: int, name: str) -> str | None:
 
 
 def _near(folder: int, name: str) -> str:
-    found = difflib.get_close_matches(name, os.listdir(folder), n=3)
+    found = difflib.get_close_matches(name, sorted(os.listdir(folder))[:5000], n=3)
     return ", ".join(found)

@@ -179,6 +179,16 @@ def fold(entries: Sequence[Entry]) -> Folded | None:
     return Folded(upto, sum(_size(e) for e in entries[first:upto]), "turns")
 
 
+def fold_images(entries: Sequence[Entry]) -> Folded | None:
+    """The fold that leaves out every image that is still shown, with the observations before it; None if none is."""
+    start = max((e.upto for e in entries if isinstance(e, Folded)), default=0)
+    last = max((i for i, e in enumerate(entries) if isinstance(e, Answered) and e.images and i >= start), default=-1)
+    if last < 0:
+        return None
+    shown_ = entries[start : last + 1]
+    return Folded(last + 1, sum(len(e.text) for e in shown_ if isinstance(e, Answered)), "observations")
+
+
 def _size(entry: Entry) -> int:
     if isinstance(entry, Replied):
         return len(entry.turn.text) + sum(len(str(c.input)) for c in entry.turn.tool_uses)

@@ -3,18 +3,21 @@ after a restart."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from refactorbench.agents.act import Act
-from refactorbench.agents.confined import Box, Place
+from refactorbench.agents.confined import Box, Place, Refused
+from refactorbench.agents.edit import EditFailed
 from refactorbench.agents.records import Answered, Entry
 from refactorbench.agents.selfcheck import SelfCheck
 from refactorbench.agents.shell import OUTPUT, SESSION, Ran, Shell, ShellState, session_command
 from refactorbench.build.toolchain import Toolchain
 from refactorbench.catalog.models import Task
+from refactorbench.errors import HarnessError
 from refactorbench.sandbox.protocol import Command, Limits, Mount, Sandbox
 
 TREE, HOME, TMP, SHM = "/build/tree", "/build/home", "/tmp", "/dev/shm"
@@ -145,6 +148,24 @@ class Desk:
 
     def close(self) -> None:
         self.shell.close()
+
+
+def answered(do: Callable[[], Act]) -> Act:
+    """What an action came to, or why it couldn't be done: files may change or go while they are looked at, and what an
+    agent gives may fit no file's name. HarnessError when it is this machine's disk that fails."""
+    try:
+        return do()
+    except EditFailed as e:
+        return Act(str(e), "edit_failed")
+    except Refused as e:
+        return Act(str(e), "refused")
+    except OSError as e:
+        if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
+            raise HarnessError(f"the agent's files can't be written: {e}; free some space and resume") from e
+        return Act(f"this can't be done ({e.strerror}). Look at the files with ls -l and try another way.", "refused")
+    except (ValueError, RecursionError) as e:
+        said = str(e)[:200].encode(errors="replace").decode()
+        return Act(f"this can't be done with what was given ({said}). Correct the call.", "refused")
 
 
 def shell_state(entries: Sequence[Entry]) -> ShellState:

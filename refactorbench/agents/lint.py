@@ -21,7 +21,7 @@ PACKAGES = ("flake8", "mccabe", "pycodestyle", "pyflakes")
 SHOWN = 10  # errors that are named
 MOST_SAID = 1 << 20  # characters of a linter's output that are read
 INSIDE, TOOLS = "/lint", "/lint-tools"
-LIMITS = Limits(wall_s=20, cpu_s=20, memory_mb=1024, processes=64, file_mb=16, disk_mb=64)
+LIMITS = Limits(wall_s=60, cpu_s=20, memory_mb=1024, processes=64, file_mb=16, disk_mb=64)
 # rustc gives faults of form no code; names that it can't find have none either, and may be defined elsewhere.
 RUST_FORM = re.compile(r"^error: (?!cannot find|aborting|could not|unresolved|no rules|unused|linking|crate)(.*)$")
 RUST_PLACE = re.compile(r"^\s*--> [^:]*:(\d+):(\d+)")

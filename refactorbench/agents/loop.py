@@ -9,7 +9,7 @@ from typing import Protocol
 from refactorbench.agents.act import Act
 from refactorbench.agents.budget import REASONS, TIMES, Budget, Limit, Timer, Used, used
 from refactorbench.agents.checkpoint import Checkpoints
-from refactorbench.agents.conversation import Do, End, Say, Texts, conversation, fold, next_step
+from refactorbench.agents.conversation import Do, End, Say, Texts, conversation, fold, fold_images, next_step
 from refactorbench.agents.records import AgentJournal, Answered, Replied, Stopped, Told
 from refactorbench.agents.shell import ShellState
 from refactorbench.errors import HarnessError
@@ -106,6 +106,9 @@ class Loop:
         except ContextOverflow:
             return None if self.fold() else self.full()
         except ProviderError as e:
+            if e.kind == "bad_request" and (folded := fold_images(self.journal.entries)):
+                self.journal.append(folded)  # it may be no picture at all, and would be refused for ever
+                return None
             if e.kind != "deadline":
                 raise
             nearest = self.budget.nearest(self.used())

@@ -11,8 +11,8 @@ import msgspec
 from refactorbench.agents.act import Act
 from refactorbench.agents.confined import Refused
 from refactorbench.agents.conversation import Texts
-from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk
-from refactorbench.agents.edit import EditFailed, Editor
+from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk, answered
+from refactorbench.agents.edit import Editor
 from refactorbench.agents.selfcheck import EXAMPLE, MOST_CASES, Case
 from refactorbench.agents.settings import Amount, Count, Some
 from refactorbench.agents.shell import ShellState
@@ -42,6 +42,9 @@ def _says(text: str) -> Any:
     return msgspec.Meta(description=text)
 
 
+Line = Annotated[int, msgspec.Meta(ge=-1, le=10**9)]
+
+
 class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: Annotated[str, _says("the command, any number of lines")]
     timeout_s: Annotated[float | None, _says("seconds after which it is ended")] = None
@@ -50,11 +53,11 @@ class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: Literal["view", "create", "str_replace", "insert", "undo_edit"]
     path: Annotated[str, _says("absolute path")]
-    view_range: Annotated[tuple[int, ...] | None, _says("view: first and last line, from 1; -1: to the end")] = None
+    view_range: Annotated[tuple[Line, ...] | None, _says("view: first and last line, from 1; -1: to the end")] = None
     file_text: Annotated[str | None, _says("create: the whole content")] = None
     old_str: Annotated[str | None, _says("str_replace: the text to replace; must stand in the file once")] = None
     new_str: Annotated[str | None, _says("str_replace: the text to put there; insert: the lines to insert")] = None
-    insert_line: Annotated[int | None, _says("insert: number of the line to insert after; 0: at the top")] = None
+    insert_line: Annotated[Line | None, _says("insert: number of the line to insert after; 0: at the top")] = None
 
 
 class SelfCheckInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -163,12 +166,7 @@ class Thin:
         return turn.tool_uses
 
     def act(self, call: ToolUse, limit_s: float) -> Act:
-        try:
-            act = self._act(call, limit_s)
-        except EditFailed as e:
-            act = Act(str(e), "edit_failed")
-        except Refused as e:
-            act = Act(str(e), "refused")
+        act = answered(lambda: self._act(call, limit_s))
         return msgspec.structs.replace(act, text=self.desk.take_notice() + act.text)
 
     def _act(self, call: ToolUse, limit_s: float) -> Act:

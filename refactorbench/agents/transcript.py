@@ -38,7 +38,12 @@ def page(entries: Sequence[Entry], number: int, longest: int = 2000) -> str:
         lines += ["TASK", entries[0].first]
     for n, group in enumerate(turns[(number - 1) * PAGE : number * PAGE], (number - 1) * PAGE + 1):
         lines += [f"--- turn {n}", *_told(group, longest)]
-    return masked("\n".join(lines))
+    return plain(masked("\n".join(lines)))
+
+
+def plain(text: str) -> str:
+    """Text for a terminal: what would move its cursor or change its state is spelled out."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
 def _turns(entries: Sequence[Entry]) -> list[list[Entry]]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import httpx2
 import msgspec
 
-from refactorbench.llm.blocks import finished, unique_calls
+from refactorbench.llm.blocks import fault, finished, unique_calls
 from refactorbench.llm.protocol import Block, ProviderError, StopReason, Turn, Usage
 from refactorbench.llm.retry import Request
 from refactorbench.llm.transport import Wire
@@ -85,6 +85,10 @@ def whole(blocks: list[Block], stop: StopReason, usage: Usage, *, model: str, re
     """The turn of a reply that is complete; ProviderError where its calls couldn't be told apart or are not there."""
     unique_calls(blocks)
     stop = finished(blocks, stop)
+    try:
+        msgspec.json.encode(blocks)
+    except (ValueError, RecursionError) as e:  # half of a character, or more digits than a number may have
+        raise fault("malformed_stream", f"the reply holds what can't be written down: {e}") from e
     return Turn(tuple(blocks), stop, usage, model=model, request_id=request_id, cut_call=cut_call)
 
 

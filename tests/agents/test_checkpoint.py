@@ -161,8 +161,8 @@ def test_a_folder_that_becomes_a_link_while_it_is_looked_at_leads_nowhere(
     (tmp_path / "outside" / "b").mkdir(parents=True)
     (tmp_path / "outside" / "b" / "text").write_text("not the agent's")
 
-    def walked(top: Path, moving: bool) -> list[tuple[bytes, os.stat_result]]:
-        found = list(walk(top, moving))
+    def walked(top: Path, moving: bool, too_deep: list[bytes]) -> list[tuple[bytes, os.stat_result]]:
+        found = list(walk(top, moving, too_deep))
         if swapped:
             (tree / "a").rename(tree / "was")
             (tree / "a").symlink_to(tmp_path / "outside")

@@ -19,6 +19,7 @@ from refactorbench.agents.shell import ShellState
 from refactorbench.errors import HarnessError
 from refactorbench.llm.protocol import (
     ContextOverflow,
+    Image,
     Message,
     ProviderError,
     Text,
@@ -299,6 +300,21 @@ def test_a_providers_fault_is_raised_and_the_run_can_go_on(bench: Bench) -> None
     scaffold = Scaffold()
     assert bench.loop(Model([turn("submit")]), scaffold).run().reason == "done"
     assert scaffold.done == ["submit"]
+
+
+def test_a_picture_that_is_refused_is_left_out_and_any_other_refusal_is_the_providers(bench: Bench) -> None:
+    class Showing(Scaffold):
+        def act(self, call: ToolUse, limit_s: float) -> Act:
+            found = super().act(call, limit_s)
+            return msgspec.structs.replace(found, images=(Image("image/png", "AAAA"),) if call.input["what"] == "a" else ())
+
+    refused = ProviderError("could not process image", kind="bad_request", status=400)
+    model = Model([turn("a"), refused, turn("submit")])
+    assert bench.loop(model, Showing()).run().reason == "done"
+    assert "AAAA" in str(model.asked[1]) and "AAAA" not in str(model.asked[2])
+    (bench.folder / "journal.jsonl").unlink()
+    with pytest.raises(ProviderError):
+        bench.loop(Model([turn("b"), refused]), Showing()).run()
 
 
 def test_only_the_last_five_observations_stay_whole() -> None:
