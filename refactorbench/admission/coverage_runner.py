@@ -37,25 +37,25 @@ def lay_out(root: Path, files: list[dict[str, Any]]) -> None:
     folders = []
     for f in files:
         path, target = root / os.fsdecode(b64decode(f["path"])), os.fsdecode(b64decode(f["target"]))
-        times = (f["mtime"], f["mtime"])
+        times = (f["mtime"] + 3600 * 10**9, f["mtime"])
         if f["kind"] == "dir":
             path.mkdir(0o755)
             folders.append((path, f["mode"], times))
         elif f["kind"] == "link":
             path.symlink_to(target)
-            os.utime(path, times, follow_symlinks=False)
+            os.utime(path, ns=times, follow_symlinks=False)
         elif f["kind"] == "fifo":
             os.mkfifo(path, 0o600)
             path.chmod(f["mode"])
-            os.utime(path, times)
+            os.utime(path, ns=times)
         elif target:
             path.hardlink_to(root / target)
         else:
             path.write_bytes(b64decode(f["data"]))
             path.chmod(f["mode"])
-            os.utime(path, times)
+            os.utime(path, ns=times)
     for path, mode, times in reversed(folders):
-        os.utime(path, times)
+        os.utime(path, ns=times)
         path.chmod(mode)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refactorbench.observe.compare import Difference
-from refactorbench.observe.model import NOW
+from refactorbench.observe.model import NOW, seconds
 
 LIMIT = 2000  # characters of one explanation: what the windows below add up to
 CONTEXT_LINES = 2
@@ -90,6 +90,8 @@ def _subject(d: Difference) -> str:
 def _value(d: Difference, value: bytes) -> str:
     if d.kind == "mtime" and value == b"%d" % NOW:
         return "the time of the check"
+    if d.kind == "mtime":
+        return seconds(int(value)).decode()
     return printable(value[:200]) or "nothing"
 
 

@@ -12,7 +12,8 @@ from typing import Literal
 
 import msgspec
 
-INPUT_MTIME = 1_000_000_000  # seconds; inputs lie in the past, so a copied time differs from "now"
+SECOND = 1_000_000_000  # times are nanoseconds since 1970
+INPUT_MTIME = 1_000_000_000 * SECOND  # inputs lie in the past, so a copied time differs from "now"
 NOW = -1  # an mtime at or after the start of the check
 
 Observer = Literal["process", "tree"]
@@ -54,7 +55,7 @@ class Check(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OutputFile(msgspec.Struct, frozen=True, array_like=True):
-    """One entry of the scratch directory after the check. `mtime` is seconds, or NOW."""
+    """One entry of the scratch directory after the check. `mtime` is nanoseconds since 1970, or NOW."""
 
     path: bytes
     kind: Literal["file", "dir", "link", "fifo", "other"]
@@ -97,3 +98,8 @@ def decode_check(raw: bytes) -> Check:
 
 def decode_observation(raw: bytes) -> Observation:
     return _observation_decoder.decode(raw)
+
+
+def seconds(time: int) -> bytes:
+    """A time in nanoseconds as seconds with nine decimals, as `stat` and `touch` write it."""
+    return b"%d.%09d" % divmod(time, SECOND)

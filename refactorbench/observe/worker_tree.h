@@ -4,6 +4,8 @@
 #define INODES "16384"
 #define PATH_ROOM 4000            /* a deeper path is taken as an attack on the disk limit */
 #define META_ROOM (48u << 20) /* bytes of paths and targets */
+#define SECOND 1000000000LL   /* times travel in nanoseconds */
+#define READ_LATER 3600       /* seconds: who mixes up the times of reading and of writing is seen to */
 
 /* Write the inputs as the program's user; NULL, or the path that could not be made (errno says why). */
 static const char *lay_out(int root, const struct request *r, uid_t uid) {
@@ -13,7 +15,7 @@ static const char *lay_out(int root, const struct request *r, uid_t uid) {
   umask(0);
   for (uint32_t i = 0; i < r->files && !bad; i++) {
     const struct input *f = &r->file[i];
-    const struct timespec times[2] = {{f->mtime, 0}, {f->mtime, 0}};
+    const struct timespec times[2] = {{f->mtime / SECOND + READ_LATER, 0}, {f->mtime / SECOND, f->mtime % SECOND}};
     int fd = -1, failed = 0;
     switch (f->kind) {
       case KIND_DIR: failed = mkdirat(root, f->path, 0755); break; /* mode and time last: the rest goes into it */
@@ -31,7 +33,7 @@ static const char *lay_out(int root, const struct request *r, uid_t uid) {
   }
   for (uint32_t i = r->files; i-- > 0 && !bad;) {
     const struct input *f = &r->file[i];
-    const struct timespec times[2] = {{f->mtime, 0}, {f->mtime, 0}};
+    const struct timespec times[2] = {{f->mtime / SECOND + READ_LATER, 0}, {f->mtime / SECOND, f->mtime % SECOND}};
     if (f->kind != KIND_DIR) continue;
     if (utimensat(root, f->path, times, AT_SYMLINK_NOFOLLOW) || fchmodat(root, f->path, f->mode, 0)) bad = f->path;
   }
@@ -77,7 +79,7 @@ static void add(struct tree *t, int root, const char *folder, const char *name, 
   memcpy(e->target, target, linked);
   e->path_size = size, e->target_size = linked, e->mode = s.st_mode & 07777;
   int late = s.st_mtim.tv_sec > start.tv_sec || (s.st_mtim.tv_sec == start.tv_sec && s.st_mtim.tv_nsec >= start.tv_nsec);
-  e->mtime = late ? -1 : s.st_mtim.tv_sec;
+  e->mtime = late ? -1 : s.st_mtim.tv_sec * SECOND + s.st_mtim.tv_nsec;
   e->kind = S_ISREG(s.st_mode)    ? KIND_FILE
             : S_ISDIR(s.st_mode)  ? KIND_DIR
             : S_ISLNK(s.st_mode)  ? KIND_LINK

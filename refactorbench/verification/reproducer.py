@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from refactorbench.errors import HarnessError
-from refactorbench.observe.model import NOW, Check, Observation
+from refactorbench.observe.model import NOW, Check, Observation, seconds
 from refactorbench.verification.model import Counterexample
 
 BASE_ENV = {b"LC_ALL": b"C", b"TZ": b"UTC"}
@@ -46,8 +46,8 @@ _COMPARE = b"""
 walk() {
   for e in "$1"/* "$1"/.[!.]* "$1"/..?*; do
     [ -e "$e" ] || [ -L "$e" ] || continue
-    t=$(stat -c %Y "$e")
-    [ "$t" -ge "$start" ] && t=now
+    t=$(stat -c %.9Y "$e")
+    [ "${t%.*}" -ge "$start" ] && t=now
     mode=$(stat -c %a "$e")
     if [ -L "$e" ]; then printf 'link 777 %s %s %s\\n' - "$(readlink -n "$e"; printf x)" "$e"
     elif [ -d "$e" ]; then printf 'dir %s - - %s\\n' "$mode" "$e"; walk "$e"
@@ -106,7 +106,7 @@ def _lay_files(check: Check) -> Iterator[bytes]:
     for f in reversed(check.files):  # a folder's time and mode last: laying what is in it changes them
         if f.kind == "link" or f.target:
             continue
-        yield b"touch -d @%d " % f.mtime + _entry(f.path)
+        yield b"touch -d @%s " % seconds(f.mtime) + _entry(f.path)
         yield b"chmod %o " % f.mode + _entry(f.path)
 
 
@@ -166,7 +166,7 @@ def listing(o: Observation) -> bytes:
     for f in o.files:
         path = b"./" + f.path
         if f.kind == "file":
-            time = b"now" if f.mtime == NOW else b"%d" % f.mtime
+            time = b"now" if f.mtime == NOW else seconds(f.mtime)
             lines.append(b"file %o %s %s %s" % (f.mode, time, hashlib.sha256(f.data).hexdigest().encode(), path))
         elif f.kind == "link":
             lines.append(b"link 777 - %sx %s" % (f.target, path))

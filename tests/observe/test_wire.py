@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactorbench.errors import HarnessError, TaskError
-from refactorbench.observe.model import Check, InputFile, Observation, OutputFile
+from refactorbench.observe.model import INPUT_MTIME, Check, InputFile, Observation, OutputFile
 from refactorbench.observe.wire import WIRE_VERSION, decode_response, encode_request
 
 text = st.binary(max_size=20).map(lambda raw: raw.replace(b"\0", b"."))
@@ -26,7 +26,7 @@ observations = st.builds(
             path=names,
             kind=st.sampled_from(["file", "dir", "link", "fifo", "other"]),
             mode=st.integers(0, 0o7777),
-            mtime=st.integers(-1, 2**40),
+            mtime=st.integers(-1, 2**62),
             data=st.binary(max_size=30),
             target=text,
         ),
@@ -131,7 +131,7 @@ def test_a_request_holds_the_check_with_every_directory_before_its_files(
         above = path.rpartition(b"/")[0]
         assert not above or seen[above] == b"dir"
         seen[path] = {0: content, 1: b"dir"}[kind]
-        assert (target, mode, mtime) == (b"", *((0o640, 7) if kind == 0 else (0o755, 1_000_000_000)))
+        assert (target, mode, mtime) == (b"", *((0o640, 7) if kind == 0 else (0o755, INPUT_MTIME)))
     assert {f.path: data for f in files}.items() <= seen.items()
     assert reader.rest == b""
 

@@ -33,7 +33,7 @@ static int files(void) {
   symlink("sub/plain", "link");
   mkfifo("fifo", 0640);
   unlink("removed");
-  struct timespec past[2] = {{123456789, 0}, {123456789, 0}};
+  struct timespec past[2] = {{123456789, 7}, {123456789, 7}};
   put("old", "old", 0666);
   utimensat(AT_FDCWD, "old", past, 0);
   struct sockaddr_un name = {AF_UNIX, "socket"};

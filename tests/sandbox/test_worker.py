@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from refactorbench.errors import HarnessError, TaskError, UsageError
-from refactorbench.observe.model import INPUT_MTIME, NOW, Check, InputFile
+from refactorbench.observe.model import INPUT_MTIME, NOW, SECOND, Check, InputFile
 from refactorbench.sandbox import BubblewrapSandbox, Worker, WorkerSpec
 
 from .programs import LIMITS, STAYS, check, ended, left_behind, tree
@@ -57,7 +57,7 @@ INPUTS = (
     InputFile(b"removed", b"x"),
     InputFile(b"to", kind="link", target=b"a/b/kept"),
     InputFile(b"hard", kind="file", target=b"removed"),
-    InputFile(b"closed", kind="dir", mode=0o500, mtime=77),
+    InputFile(b"closed", kind="dir", mode=0o500, mtime=77 * SECOND + 999_999_999),
     InputFile(b"closed/in", b"in", mtime=5),
     InputFile(b"pipe", kind="fifo", mode=0o622),
 )
@@ -69,7 +69,7 @@ def test_inputs_lie_in_the_past_and_come_back_unchanged(worker: Worker) -> None:
         "a/b": ("dir", 0o755, INPUT_MTIME, b""),
         "a/b/kept": ("file", 0o640, INPUT_MTIME, b"\0\xff"),
         "changed": ("file", 0o600, INPUT_MTIME, b"before"),
-        "closed": ("dir", 0o500, 77, b""),
+        "closed": ("dir", 0o500, 77 * SECOND + 999_999_999, b""),
         "closed/in": ("file", 0o644, 5, b"in"),
         "hard": ("file", 0o644, INPUT_MTIME, b"x"),
         "pipe": ("fifo", 0o622, INPUT_MTIME, b""),
@@ -89,7 +89,7 @@ def test_every_kind_of_change_is_seen(worker: Worker) -> None:
     assert after["changed"] == ("file", 0o4751, NOW, b"changed")
     assert after["link"] == ("link", 0o777, NOW, b"sub/plain")
     assert after["fifo"] == ("fifo", 0o640, NOW, b"")
-    assert after["old"] == ("file", 0o644, 123456789, b"old")
+    assert after["old"] == ("file", 0o644, 123456789 * SECOND + 7, b"old")
     assert after["socket"][0] == "other"
     assert after["locked"] == ("dir", 0, NOW, b"")
     assert after["locked/in"] == ("file", 0, NOW, b"in")

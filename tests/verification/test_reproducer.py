@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from refactorbench.observe.model import NOW, Check, InputFile, Observation, OutputFile
+from refactorbench.observe.model import INPUT_MTIME, NOW, Check, InputFile, Observation, OutputFile
 from refactorbench.verification.model import Counterexample
 from refactorbench.verification.reproducer import listing, quote, write
 from verification.products import seen
@@ -44,7 +44,7 @@ def tree(top: Path, status: int = 3, change: tuple[str, str] = ("-", "-")) -> Pa
 PRODUCT_ENV = {b"LC_ALL": b"C", b"PATH": os.environ["PATH"].encode()}
 CHECK = Check("c", "m", "process", "bin/tool", (b"tool", b"-k"), b"text\n", (InputFile(b"a.txt", b"\x00data", 0o600),))
 MADE = OutputFile(b"out.txt", "file", 0o644, NOW, b"made\n")
-MOVED = OutputFile(b"b.txt", "file", 0o600, 1_000_000_000, b"\x00data")
+MOVED = OutputFile(b"b.txt", "file", 0o600, INPUT_MTIME, b"\x00data")
 EXPECTED = seen(b"tool||-k|TEXT\n", 3, b"a note\n")
 EXPECTED = msgspec.structs.replace(EXPECTED, files=(MOVED, MADE))
 
@@ -111,7 +111,7 @@ def test_every_byte_an_argument_can_hold_arrives(tmp_path: Path, shell: str) -> 
 def test_files_of_every_kind_are_laid_and_listed(tmp_path: Path, shell: str) -> None:
     files = (
         InputFile(b"d", kind="dir", mode=0o750),
-        InputFile(b"d/in side", b"1", 0o640, mtime=5),
+        InputFile(b"d/in side", b"1", 0o640, mtime=5_000_000_001),
         InputFile(b"d/l", kind="link", target=b"../nowhere"),
         InputFile(b"hard", target=b"d/in side"),
         InputFile(b"p", kind="fifo", mode=0o622),
@@ -121,13 +121,13 @@ def test_files_of_every_kind_are_laid_and_listed(tmp_path: Path, shell: str) -> 
     )
     out = [
         OutputFile(b"d", "dir", 0o750, 0),
-        OutputFile(b"d/in side", "file", 0o640, 5, b"1"),
+        OutputFile(b"d/in side", "file", 0o640, 5_000_000_001, b"1"),
         OutputFile(b"d/l", "link", 0o777, 0, target=b"../nowhere"),
-        OutputFile(b"hard", "file", 0o640, 5, b"1"),
+        OutputFile(b"hard", "file", 0o640, 5_000_000_001, b"1"),
         OutputFile(b"p", "fifo", 0o622, 0),
-        OutputFile(b".hidden", "file", 0o444, 1_000_000_000),
-        OutputFile(b"..odd\nname\xff", "file", 0o644, 1_000_000_000, b"x"),
-        OutputFile(b"-dash", "file", 0o200, 1_000_000_000, b"y"),
+        OutputFile(b".hidden", "file", 0o444, INPUT_MTIME),
+        OutputFile(b"..odd\nname\xff", "file", 0o644, INPUT_MTIME, b"x"),
+        OutputFile(b"-dash", "file", 0o200, INPUT_MTIME, b"y"),
         MADE,
     ]
     expected = msgspec.structs.replace(EXPECTED, files=tuple(sorted(out, key=lambda f: f.path)))

@@ -187,5 +187,5 @@ def _messages(src: Source) -> Check:
     return run(src.pick((BZIP2, BUNZIP2, BZCAT)), *flags, *names, files=files)
 
 
-OPTIONS = Module("options", _options_table, 130, _options)
-MESSAGES = Module("messages", _messages_table, 110, _messages)
+OPTIONS = Module("options", _options_table, 260, _options)
+MESSAGES = Module("messages", _messages_table, 240, _messages)

@@ -51,6 +51,7 @@ def ask(question: bytes, path: bytes, *more: bytes) -> Check:
 
 
 def file(path: bytes, data: bytes = b"", mode: int = 0o644, mtime: int | None = None) -> InputFile:
+    """`mtime` in nanoseconds."""
     return InputFile(path, data, mode) if mtime is None else InputFile(path, data, mode, mtime=mtime)
 
 

@@ -94,6 +94,10 @@ def _edges() -> Iterator[tuple[str, bytes]]:
     for low in (0, 15, 16, 240):
         for count in (1, 2, 15, 16):
             yield f"values-{low}-{count}", bytes((low + i) & 255 for i in range(count)) * 3
+    for i, size in enumerate((65_535, 65_536, 65_537, 70_000, 99_000)):  # positions of more than sixteen bits
+        yield f"wide-periodic-{size}", payloads.periodic(i, size, 300 + i, 9)
+        yield f"wide-mutated-{size}", payloads.mutated(size, size)
+        yield f"wide-folds-{size}", payloads.text(i, size // 3) * 3
     for step in (16, 17, 51, 85):
         yield f"values-every-{step}", bytes(range(0, 256, step)) * 2
 
@@ -123,8 +127,22 @@ def _block_ends() -> Iterator[tuple[str, int, bytes]]:
             yield f"end-{before}-run-{n}", 1, filler + b"\xfb" * n + b"tail"
 
 
+def _wide() -> Iterator[tuple[str, int, bytes]]:
+    """Blocks of more than 65,536 bytes, of every kind that the sort treats in its own way."""
+    for level, size in ((2, 131_073), (2, 199_981), (3, 262_145), (5, 400_000), (9, 899_000)):
+        label = f"wide-{level}-{size}"
+        yield f"{label}-periodic", level, payloads.periodic(size, size, 1000, 30)
+        yield f"{label}-motif", level, payloads.motif(size, size)
+        yield f"{label}-mutated", level, payloads.mutated(size, size)
+        yield f"{label}-fibonacci", level, payloads.fibonacci(size, size)
+    for level, size, symbols in ((9, 66_000, 256), (9, 70_001, 4), (2, 140_000, 2)):
+        yield f"wide-dense-{size}-{symbols}", level, payloads.dense(size, size, symbols)
+
+
 def _shapes_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
     for name, level, data in _block_ends():
+        yield name, run(BZIP2, b"-%d" % level, stdin=data)
+    for name, level, data in _wide():
         yield name, run(BZIP2, b"-%d" % level, stdin=data)
     for name, data in _edges():
         yield name, run(BZIP2, b"-1", stdin=data)
@@ -154,5 +172,5 @@ def _shapes(src: Source) -> Check:
     return run(BZIP2, src.pick((b"-1", b"-1", b"-2", b"-9")), *more, stdin=data)
 
 
-LEVELS = Module("compress-levels", _levels_table, 160, _levels)
-SHAPES = Module("compress-shapes", _shapes_table, 260, _shapes)
+LEVELS = Module("compress-levels", _levels_table, 220, _levels)
+SHAPES = Module("compress-shapes", _shapes_table, 420, _shapes)

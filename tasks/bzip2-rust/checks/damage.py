@@ -196,4 +196,4 @@ def _draw(src: Source) -> Check:
     return run(BUNZIP2, *flags, b"a.bz2", files=[file(b"a.bz2", data)])
 
 
-CORRUPT = Module("decompress-corrupt", _table, 360, _draw)
+CORRUPT = Module("decompress-corrupt", _table, 520, _draw)

@@ -130,4 +130,4 @@ def _draw(src: Source) -> Check:
     return run(program, *args, stdin=data, stdin_kind=src.pick(DATA_STDINS))
 
 
-VALID = Module("decompress-valid", _table, 230, _draw)
+VALID = Module("decompress-valid", _table, 330, _draw)

@@ -240,5 +240,5 @@ def _reading_errors(src: Source) -> Check:
     return stream(" ".join([*ops, *src.pick((("de",), ("de", "de"), ("moved:de", "de")))]), data)
 
 
-DRIVER_STREAM = Module("driver-stream", _stream_table, 220, _stream)
-DRIVER_ERRORS = Module("driver-errors", _errors_table, 170, _errors)
+DRIVER_STREAM = Module("driver-stream", _stream_table, 360, _stream)
+DRIVER_ERRORS = Module("driver-errors", _errors_table, 280, _errors)

@@ -286,5 +286,5 @@ def _stdio(src: Source) -> Check:
     return _writing(src) if chance(src, 40) else _reading(src)
 
 
-DRIVER_BUFF = Module("driver-buff", _buff_table, 170, _buff)
-DRIVER_STDIO = Module("driver-stdio", _stdio_table, 200, _stdio)
+DRIVER_BUFF = Module("driver-buff", _buff_table, 260, _buff)
+DRIVER_STDIO = Module("driver-stdio", _stdio_table, 320, _stdio)

@@ -13,6 +13,7 @@ from . import payloads
 from .cli import LONG, SHORT, flags_without_third_v
 from .common import BUNZIP2, BZCAT, BZIP2, DATA_STDINS, STDOUTS, Module, file, folder, hard_link, link, run
 from .damage import bad
+from .names import TIMES
 from .source import Source, chance, few
 
 # Names by which the program is called: with each part that it looks for, nearly, twice, in the path alone.
@@ -75,7 +76,7 @@ def content(src: Source) -> bytes:
 def _entry(src: Source, name: bytes, i: int) -> list[InputFile]:
     """What lies under a name: a file, or a link to one, a folder, nothing."""
     kind = src.between(0, 15)
-    data, mode, mtime = content(src), src.pick(MODES), src.pick((1, 999_999_999, 1_234_567_890, 2_000_000_000))
+    data, mode, mtime = content(src), src.pick(MODES), src.pick(TIMES)
     if kind < 10:
         return [file(name, data, mode, mtime)]
     if kind == 10:
@@ -227,4 +228,4 @@ def _table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         yield f"bits-d-{mode:o}", run(BUNZIP2, b"m.bz", files=[file(b"m.bz", good, mode | 0o400)])
 
 
-MIX = Module("mix", _table, 280, draw)
+MIX = Module("mix", _table, 640, draw)

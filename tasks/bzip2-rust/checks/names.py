@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from refactorbench.observe.model import Check, InputFile
+from refactorbench.observe.model import SECOND, Check, InputFile
 
 from . import bitstream as bs
 from . import payloads
@@ -46,7 +46,10 @@ SUFFIXES = (
     b".",
 )
 MODES = (0o644, 0o600, 0o400, 0o444, 0o640, 0o755, 0o777, 0o555, 0o666, 0o701)
-TIMES = (0, 1, 999_999_999, 1_234_567_890, 1_700_000_000, 2_000_000_000)
+TIMES = (
+    0, 1, SECOND - 1, SECOND, 999_999_999 * SECOND, 1_234_567_890_123_456_789, 1_700_000_000 * SECOND + 1,
+    1_700_000_000_500_000_000, 1_999_999_999_999_999_999, 2_000_000_000 * SECOND,
+)  # fmt: skip
 
 
 def _names_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
@@ -85,7 +88,7 @@ def _names_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
 
 
 def _links() -> Iterator[tuple[str, Check]]:
-    base = [file(b"real", DATA, 0o640, mtime=1_111_111_111), file(b"real.bz2", PACKED)]
+    base = [file(b"real", DATA, 0o640, mtime=1_111_111_111 * SECOND), file(b"real.bz2", PACKED)]
     sets = {
         "link": ([*base[:1], link(b"l", b"real")], [file(b"real.bz2", PACKED), link(b"l.bz2", b"real.bz2")]),
         "dangling": ([link(b"l", b"nowhere")], [link(b"l.bz2", b"nowhere")]),
@@ -329,5 +332,5 @@ def _streams(src: Source) -> Check:
     return run(program, *flags, stdin=data, stdout=stdout, stdin_kind=src.pick(DATA_STDINS))
 
 
-NAMES = Module("names", _names_table, 110, _names)
-STREAMS = Module("streams", _streams_table, 90, _streams)
+NAMES = Module("names", _names_table, 300, _names)
+STREAMS = Module("streams", _streams_table, 180, _streams)

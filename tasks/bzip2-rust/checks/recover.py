@@ -185,4 +185,4 @@ def _draw(src: Source) -> Check:
     return run(RECOVER, *args, files=files, name=called)
 
 
-RECOVERY = Module("recover", _table, 190, _draw)
+RECOVERY = Module("recover", _table, 300, _draw)
