@@ -137,7 +137,8 @@ class ReplayAgent(ModelAgent):
         first = entries[0]
         self._turns = tuple(e.turn for e in entries if isinstance(e, Replied) and e.turn.blocks)
         self.name, self.scaffold, self.model_name = f"replay:{journal}", first.scaffold, f"replay {first.model}"
-        told = {k: str(v) for k, v in first.switches.items()} | dict(settings)
+        # how often the other run was begun says nothing of this one
+        told = {k: str(v) for k, v in first.switches.items() if not k.startswith("attempt_")} | dict(settings)
         self.switches, self.bounds = named.read(told, SCAFFOLDS[first.scaffold])
         self._price, self._prices = None, ""
 
