@@ -14,7 +14,7 @@ import msgspec
 
 SECOND = 1_000_000_000  # times are nanoseconds since 1970
 INPUT_MTIME = 1_000_000_000 * SECOND  # inputs lie in the past, so a copied time differs from "now"
-NOW = -1  # an mtime at or after the start of the check
+NOW = -(1 << 63)  # an mtime between the start and the end of the check
 
 Observer = Literal["process", "tree"]
 
@@ -101,5 +101,6 @@ def decode_observation(raw: bytes) -> Observation:
 
 
 def seconds(time: int) -> bytes:
-    """A time in nanoseconds as seconds with nine decimals, as `stat` and `touch` write it."""
-    return b"%d.%09d" % divmod(time, SECOND)
+    """A time in nanoseconds as seconds with nine decimals, as `stat` and `touch` write it: -5.5 for half a second
+    before five seconds before 1970."""
+    return b"%s%d.%09d" % (b"-" if time < 0 else b"", *divmod(abs(time), SECOND))

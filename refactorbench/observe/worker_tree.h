@@ -6,6 +6,14 @@
 #define META_ROOM (48u << 20) /* bytes of paths and targets */
 #define SECOND 1000000000LL   /* times travel in nanoseconds */
 #define READ_LATER 3600       /* seconds: who mixes up the times of reading and of writing is seen to */
+#define NOW INT64_MIN         /* a time of the check's own */
+
+/* Before 1970 too, a time is whole seconds rounded down and what is left of the next one. */
+static void times_of(int64_t mtime, struct timespec times[2]) {
+  int64_t left = (mtime % SECOND + SECOND) % SECOND, second = (mtime - left) / SECOND;
+  times[0] = (struct timespec){second + READ_LATER, 0};
+  times[1] = (struct timespec){second, left};
+}
 
 /* Write the inputs as the program's user; NULL, or the path that could not be made (errno says why). */
 static const char *lay_out(int root, const struct request *r, uid_t uid) {
@@ -15,7 +23,8 @@ static const char *lay_out(int root, const struct request *r, uid_t uid) {
   umask(0);
   for (uint32_t i = 0; i < r->files && !bad; i++) {
     const struct input *f = &r->file[i];
-    const struct timespec times[2] = {{f->mtime / SECOND + READ_LATER, 0}, {f->mtime / SECOND, f->mtime % SECOND}};
+    struct timespec times[2];
+    times_of(f->mtime, times);
     int fd = -1, failed = 0;
     switch (f->kind) {
       case KIND_DIR: failed = mkdirat(root, f->path, 0755); break; /* mode and time last: the rest goes into it */
@@ -33,7 +42,8 @@ static const char *lay_out(int root, const struct request *r, uid_t uid) {
   }
   for (uint32_t i = r->files; i-- > 0 && !bad;) {
     const struct input *f = &r->file[i];
-    const struct timespec times[2] = {{f->mtime / SECOND + READ_LATER, 0}, {f->mtime / SECOND, f->mtime % SECOND}};
+    struct timespec times[2];
+    times_of(f->mtime, times);
     if (f->kind != KIND_DIR) continue;
     if (utimensat(root, f->path, times, AT_SYMLINK_NOFOLLOW) || fchmodat(root, f->path, f->mode, 0)) bad = f->path;
   }
@@ -55,6 +65,10 @@ struct tree {
   uint64_t bytes;
   int over; /* more than the disk limit or than anything honest */
 };
+
+static int before(struct timespec a, struct timespec b) {
+  return a.tv_sec < b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec < b.tv_nsec);
+}
 
 static void add(struct tree *t, int root, const char *folder, const char *name, struct timespec start) {
   char path[PATH_ROOM + 512], target[4096];
@@ -78,8 +92,10 @@ static void add(struct tree *t, int root, const char *folder, const char *name, 
   e->target = e->path + size + 1;
   memcpy(e->target, target, linked);
   e->path_size = size, e->target_size = linked, e->mode = s.st_mode & 07777;
-  int late = s.st_mtim.tv_sec > start.tv_sec || (s.st_mtim.tv_sec == start.tv_sec && s.st_mtim.tv_nsec >= start.tv_nsec);
-  e->mtime = late ? -1 : s.st_mtim.tv_sec * SECOND + s.st_mtim.tv_nsec;
+  struct timespec end; /* what lies behind it was set, not made now; stamps can be finer than the coarse clock */
+  clock_gettime(CLOCK_REALTIME, &end);
+  int now = !before(s.st_mtim, start) && !before(end, s.st_mtim);
+  e->mtime = now ? NOW : s.st_mtim.tv_sec * SECOND + s.st_mtim.tv_nsec;
   e->kind = S_ISREG(s.st_mode)    ? KIND_FILE
             : S_ISDIR(s.st_mode)  ? KIND_DIR
             : S_ISLNK(s.st_mode)  ? KIND_LINK

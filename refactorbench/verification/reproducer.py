@@ -47,7 +47,7 @@ walk() {
   for e in "$1"/* "$1"/.[!.]* "$1"/..?*; do
     [ -e "$e" ] || [ -L "$e" ] || continue
     t=$(stat -c %.9Y "$e")
-    [ "${t%.*}" -ge "$start" ] && t=now
+    [ "${t%.*}" -ge "$start" ] && [ "${t%.*}" -le "$end" ] && t=now
     mode=$(stat -c %a "$e")
     if [ -L "$e" ]; then printf 'link 777 %s %s %s\\n' - "$(readlink -n "$e"; printf x)" "$e"
     elif [ -d "$e" ]; then printf 'dir %s - - %s\\n' "$mode" "$e"; walk "$e"
@@ -59,6 +59,7 @@ walk() {
     fi
   done
 }
+end=$(date +%s)
 walk . | sort > "$top/out/files"
 bad=0
 same() { # file, what

@@ -102,6 +102,7 @@ ENV = {"CFLAGS": "-O0 --coverage", "SHARED": "-dumpdir shared-"}
 OUTPUTS = {"bin/tool": "tool", "lib/libpart.so": "libpart.so", "include/part.h": "part.h"}
 INPUTS = (
     InputFile(b"d", mode=0o555, kind="dir"),
+    InputFile(b"not/named/in"),
     InputFile(b"d/in", b"\xff", 0o640),
     InputFile(b"same", target=b"d/in"),
     InputFile(b"fifo", kind="fifo"),

@@ -35,6 +35,10 @@ def test_bytes_are_explained_side_by_side_from_the_right_offset() -> None:
     [
         (Difference("ended", "changed", b"exit 0", b"signal 11"), "ended: expected exit 0, got signal 11"),
         (Difference("file", "mode", b"0644", b"0600", b"f"), "file f: mode: expected 0644, got 0600"),
+        (
+            Difference("file", "mtime", b"-5500000000", b"-1", b"f"),
+            "file f: mtime: expected -5.500000000, got -0.000000001",
+        ),
         (Difference("file", "mtime", b"5000000001", b"%d" % NOW, b"f"), "file f: mtime: expected 5.000000001, got the time of the check"),
         (Difference("file", "missing", b"file", b"", b"f\n"), "file f\\n (file) is missing"),
         (Difference("file", "extra", b"", b"dir", b"\xff"), "file \\xff (dir) should not exist"),

@@ -26,7 +26,7 @@ observations = st.builds(
             path=names,
             kind=st.sampled_from(["file", "dir", "link", "fifo", "other"]),
             mode=st.integers(0, 0o7777),
-            mtime=st.integers(-1, 2**62),
+            mtime=st.integers(-(2**63), 2**63 - 1),
             data=st.binary(max_size=30),
             target=text,
         ),

@@ -78,6 +78,16 @@ def test_inputs_lie_in_the_past_and_come_back_unchanged(worker: Worker) -> None:
     }
 
 
+FAR = (-1, -SECOND, -5_500_000_000, -(SECOND << 31) - 1, (SECOND << 31) + 7, (SECOND << 33) + 999_999_999)
+
+
+def test_times_before_1970_and_in_the_future_are_laid_and_read(worker: Worker) -> None:
+    files = tuple(InputFile(b"%d" % i, mtime=t) for i, t in enumerate(FAR))
+    folders = tuple(InputFile(b"d%d" % i, kind="dir", mtime=t) for i, t in enumerate(FAR))
+    seen = worker.observe(check("exit", "0", files=(*files, *folders)))
+    assert [f.mtime for f in seen.files] == [*FAR, *FAR]
+
+
 def test_every_kind_of_change_is_seen(worker: Worker) -> None:
     seen = worker.observe(check("files", files=INPUTS))
     after = tree(seen)

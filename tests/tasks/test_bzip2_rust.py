@@ -20,8 +20,9 @@ import pytest
 from refactorbench.catalog.load import load_task
 from refactorbench.catalog.models import LoadedTask
 from refactorbench.catalog.python import load_module, strategies
+from refactorbench.catalog.recordings import load_recording
 from refactorbench.errors import TaskError
-from refactorbench.observe.model import Check, InputFile
+from refactorbench.observe.model import NOW, SECOND, Check, InputFile
 from refactorbench.verification.scope import identifies_tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,7 +107,7 @@ def test_recorded_checks_are_in_scope_and_small(loaded: LoadedTask, fixed: list[
     assert [(c.id, name) for c in fixed for name, rule in deny.items() if rule(c)] == []
     sizes = [len(c.stdin) + sum(len(f.data) for f in c.files) for c in fixed]
     assert max(sizes) <= 1_100_000
-    assert sum(sizes) <= 36_000_000
+    assert sum(sizes) <= 50_000_000
 
 
 def test_fresh_checks_come_from_the_same_generators_in_the_same_proportions() -> None:
@@ -246,6 +247,21 @@ def test_corners_are_drawn_often_and_everything_between_them_too() -> None:
     assert min(drawn) == 0 and max(drawn) == 1000
     assert sum(drawn[n] for n in (0, 1, 499, 500, 501, 999, 1000)) > 1200
     assert len(drawn) > 500
+
+
+def test_the_sort_gives_up_or_not_by_the_patience_that_is_asked_for(loaded: LoadedTask) -> None:
+    told: dict[str, list[bool]] = {}
+    for row in load_recording(loaded).rows("driver-stream"):
+        _, _, which = row.check.id.partition("/patience-")
+        if which:
+            told.setdefault(which.rpartition("-")[0], []).append(b"too repetitive" in row.observation.stderr)
+    assert len(told) == 16
+    assert sum(len(set(answers)) == 2 for answers in told.values()) >= 12  # others never or always give up
+
+
+def test_times_before_1970_and_after_2106_are_recorded(loaded: LoadedTask) -> None:
+    times = {f.mtime for row in load_recording(loaded).rows("names") for f in row.observation.files}
+    assert min(times - {NOW}) < -(SECOND << 31) and max(times) > SECOND << 32
 
 
 def check(program: str, *args: bytes, **fields: Any) -> Check:

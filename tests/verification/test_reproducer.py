@@ -112,6 +112,8 @@ def test_files_of_every_kind_are_laid_and_listed(tmp_path: Path, shell: str) -> 
     files = (
         InputFile(b"d", kind="dir", mode=0o750),
         InputFile(b"d/in side", b"1", 0o640, mtime=5_000_000_001),
+        InputFile(b"early", b"2", mtime=-5_500_000_000),
+        InputFile(b"late", b"3", mtime=2_100_000_000_000_000_001),
         InputFile(b"d/l", kind="link", target=b"../nowhere"),
         InputFile(b"hard", target=b"d/in side"),
         InputFile(b"p", kind="fifo", mode=0o622),
@@ -122,6 +124,8 @@ def test_files_of_every_kind_are_laid_and_listed(tmp_path: Path, shell: str) -> 
     out = [
         OutputFile(b"d", "dir", 0o750, 0),
         OutputFile(b"d/in side", "file", 0o640, 5_000_000_001, b"1"),
+        OutputFile(b"early", "file", 0o644, -5_500_000_000, b"2"),
+        OutputFile(b"late", "file", 0o644, 2_100_000_000_000_000_001, b"3"),
         OutputFile(b"d/l", "link", 0o777, 0, target=b"../nowhere"),
         OutputFile(b"hard", "file", 0o640, 5_000_000_001, b"1"),
         OutputFile(b"p", "fifo", 0o622, 0),

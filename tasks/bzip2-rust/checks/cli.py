@@ -90,6 +90,10 @@ def _environment() -> Iterator[tuple[str, Check]]:
     yield "env-both", run(BZIP2, b"-k", b"in", files=_pair()[:1], env=both)
     yield "env-both-reversed", run(BZIP2, b"-k", b"in", files=_pair()[:1], env=both[::-1])
     yield "env-long", run(BZIP2, b"-k", b"in", files=_pair()[:1], env=[(b"BZIP2", b"-" + b"k" * 1500)])
+    for n in (1023, 1024, 1025, 1026, 1100):  # what is cut off a word is no word of its own
+        for name in (b"BZIP2", b"BZIP"):
+            value = b"-q -" + b"k" * (n - 1) + b" -vv -" + b"1" * (n - 2) + b"x"
+            yield f"env-long-{name.decode()}-{n}", run(BZIP2, b"in", files=_pair()[:1], env=[(name, value)])
     yield "env-long-name", run(BZIP2, b"-k", b"in", files=_pair()[:1], env=[(b"BZIP", b"n" * 1100)])
     yield "env-high", run(BZIP2, b"-k", b"in", files=_pair()[:1], env=[(b"BZIP2", b"\xa0-k\x85\xff")])
     yield "env-vertical", run(BZIP2, b"-k", b"in", files=_pair()[:1], env=[(b"BZIP2", b"-v\x0b-9\x0c-q\r")])
@@ -142,6 +146,9 @@ def _messages_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         files = [file(n, payloads.text(len(n), 90)) for n in names[i:]]
         yield f"pad-{i}", run(BZIP2, b"-v", *names[i:], files=files)
         yield f"pad-test-{i}", run(BZIP2, b"-tv", *names[i:], files=[file(n, bs.compressed(n)) for n in names[i:]])
+    for n in (300, 1024, 1025, 1500, 70_000):  # a name too long to be used counts for where the others' figures stand
+        yield f"pad-far-{n}", run(BZIP2, b"-tv", b"a", b"n" * n, b"a", files=[file(b"a", bs.compressed(b"a"))])
+        yield f"pad-far-{n}-c", run(BZIP2, b"-cv", b"a", b"n" * n, files=[file(b"a", b"a")])
     yield "blocks-vv", run(BZIP2, b"-vv1", stdin=payloads.mutated(6, 215_000))
     yield "blocks-tvv", run(BZIP2, b"-tvv", stdin=bs.compressed(payloads.mutated(6, 215_000), 1))
     yield "streams-tvv", run(BZIP2, b"-tvv", stdin=PACKED * 3)

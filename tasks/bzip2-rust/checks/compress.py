@@ -10,7 +10,7 @@ from refactorbench.observe.model import Check
 from . import bitstream as bs
 from . import payloads
 from .common import BZIP2, DATA_STDINS, Module, file, run
-from .source import Source, chance
+from .source import RandomSource, Source, chance
 
 BLOCK = 100_000 - 19  # bytes after run coding at which level 1 closes its block
 
@@ -79,6 +79,9 @@ def _edges() -> Iterator[tuple[str, bytes]]:
         (160_000, 32),
     ):  # codes longer than is allowed, so weights are scaled
         yield f"long-codes-{n}-{symbols}", payloads.steep(0, n, symbols)
+    for i in range(5):
+        yield f"long-codes-many-{i}", payloads.ranked(i, 120_000, 1.7)
+    yield "long-codes-found", payloads.ranked(959, 46_800, 1.75)
     for i in range(14):
         size, ratio = 28_000 + 700 * i, 1.68 + (i % 8) * 0.02
         yield f"long-codes-ranked-{i}", payloads.ranked(i, size, ratio)
@@ -139,7 +142,20 @@ def _wide() -> Iterator[tuple[str, int, bytes]]:
         yield f"wide-dense-{size}-{symbols}", level, payloads.dense(size, size, symbols)
 
 
+def _sorts(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    """What is told of the sort giving up: contents of every measure of repetition, with little and usual patience."""
+    for i in range(24):
+        data = payloads.repetitive(RandomSource(rng))
+        yield f"patience-{i}", run(BZIP2, b"-vv", stdin=data)
+        yield f"patience-{i}-little", run(BZIP2, b"-vv", b"--exponential", stdin=data)
+    easy, hard = payloads.dense(1, 99_000, 3), payloads.fibonacci(0x4142, 99_000)
+    for name, data in (("easy-hard", easy + hard), ("hard-easy", hard + easy)):
+        yield f"patience-{name}", run(BZIP2, b"-vv1", stdin=data)
+        yield f"patience-{name}-little", run(BZIP2, b"-vv1", b"--exponential", stdin=data)
+
+
 def _shapes_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
+    yield from _sorts(rng)
     for name, level, data in _block_ends():
         yield name, run(BZIP2, b"-%d" % level, stdin=data)
     for name, level, data in _wide():
@@ -155,11 +171,14 @@ def _shapes_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
 
 def _shapes(src: Source) -> Check:
     """Composed contents, some of them across the end of a block of level 1."""
-    kind = src.between(0, 9)
+    kind = src.between(0, 10)
     if kind < 5:
         data = payloads.cornered(src)
     elif kind < 6:
         data = payloads.medium(src)
+    elif kind == 10:
+        told = src.pick(((b"-vv",), (b"-vv", b"--exponential"), (b"-vvs", b"--exponential")))
+        return run(BZIP2, *told, stdin=payloads.repetitive(src))
     elif kind < 8:
         shapes = ("runs", "run", "alternate", "few")
         data = b"".join(payloads.segment(src, 300, shapes) for _ in range(src.between(1, 8)))

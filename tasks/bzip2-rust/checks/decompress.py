@@ -36,6 +36,10 @@ def _tables() -> Iterator[tuple[str, bytes]]:
     for n, seed in ((617, 1), (618, 2), (619, 3), (1400, 4), (3000, 5)):
         yield f"randomised-{n}", bs.stream([Block(payloads.text(seed, n), randomised=1)])
     yield "randomised-runs", bs.stream([Block(payloads.runs(9, 4000), randomised=1)])
+    for seed in range(4):  # long, and full of short runs: the mask is renewed at every place within a run
+        for size in (2500, 20_000):
+            dense = payloads.dense(seed, size, 2 + seed % 2)
+            yield f"randomised-dense-{seed}-{size}", bs.stream([Block(dense, randomised=1)])
     for longest in (4, 5, 7, 100):  # runs that a compressor would have made longer
         yield f"short-runs-{longest}", bs.stream([Block(b"w" * 300, coded=bs.run_coded(b"w" * 300, longest))])
     yield "run-256-more", bs.stream([Block(b"m" * 259, coded=b"mmmm\xff")])
@@ -102,8 +106,11 @@ def unusual(src: Source) -> bytes:
     blocks = []
     for _ in range(src.between(1, 3)):
         data = payloads.small(src, 200) or b"x"
+        if chance(src, 10):
+            data = payloads.dense(src.between(0, 0xFFFFFF), src.between(600, 6000), src.between(2, 3))
         coded = bs.run_coded(data, src.pick((255, 4, 5, 9, 100)))
-        used = range(256) if chance(src, 20) else sorted(set(coded))
+        # the mask of a long randomised block makes other values of some
+        used = range(256) if chance(src, 20) or len(coded) > 600 else sorted(set(coded))
         lengths = bs.flat_lengths(len(used) + 2)
         if chance(src, 30):
             lengths = [min(20, n + src.between(0, 4)) for n in lengths]

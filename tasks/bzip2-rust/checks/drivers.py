@@ -13,7 +13,7 @@ from . import payloads
 from .common import Module, run
 from .damage import SMALL, bad, fields
 from .decompress import TEXT, joined, unusual
-from .source import Source, chance, edgy
+from .source import RandomSource, Source, chance, edgy
 
 STREAM = "drivers/stream"
 DATA = payloads.text(41, 3000)
@@ -38,6 +38,10 @@ def _stream_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
                 f"level-{level}-work-{work}",
                 stream(f"ci:{level}:0:{work} C:2:400000:4096 ce", payloads.mutated(level, 12_000)),
             )
+    for i in range(16):
+        data = payloads.repetitive(RandomSource(rng))
+        for work in (1, 4, 7, 10, 13, 0):
+            yield f"patience-{i}-{work}", stream(f"ci:1:2:{work} C:2:99999:30000 ce", data)
     for n in (0, 1, 3, 4, 5, 255, 256, 1000):
         yield f"flush-{n}", stream(f"ci:9:0:0 c:1:{n}:5000 c:1:=:5000 C:2:99999:777 ce", DATA)
         yield (
@@ -82,8 +86,10 @@ def _cuts(src: Source, action: int) -> str:
 def _compressing(src: Source) -> tuple[list[str], bytes]:
     """In random windows, with flushes, now and then with a wrong action in between."""
     data = payloads.cornered(src) if chance(src, 40) else payloads.mixed(src)
-    work = edgy(src, 0, 250, 1, 3, 30, 100)
-    ops = [f"ci:{src.between(1, 9)}:{src.pick((0, 0, 0, 1, 2))}:{work}"]
+    work, verbosity = edgy(src, 0, 250, 1, 3, 30, 100), src.pick((0, 0, 0, 1, 2))
+    if chance(src, 12):
+        data, work, verbosity = payloads.repetitive(src), src.pick(payloads.WORK), 2
+    ops = [f"ci:{src.between(1, 9)}:{verbosity}:{work}"]
     for _ in range(src.between(0, 5)):
         action = src.pick((RUN, RUN, RUN, FLUSH, FINISH))
         ops.append(_cuts(src, action))

@@ -14,7 +14,7 @@ from .bitstream import Block
 from .common import Module, file, run
 from .damage import SMALL, bad
 from .decompress import joined, unusual
-from .source import Source, chance, edgy
+from .source import Source, chance, edgy, few
 
 BUFFER, STDIO = "drivers/buffer", "drivers/stdio"
 DATA = payloads.text(51, 2600)
@@ -85,11 +85,13 @@ def _buff(src: Source) -> Check:
     """Round trips, and streams that are whole, damaged or cut, with rooms around what is needed."""
     if chance(src, 50):
         data = payloads.cornered(src) if chance(src, 30) else payloads.mixed(src)
-        level = src.between(1, 9)
+        level, work, verbosity = src.between(1, 9), edgy(src, 0, 250, 1, 30, 100), src.pick((0, 0, 1, 2))
+        if chance(src, 12):
+            data, work, verbosity = payloads.repetitive(src), src.pick(payloads.WORK), 2
         need = len(bs.compressed(data, level))
         room = src.pick((len(data) + len(data) // 100 + 600, edgy(src, 0, 4000, need), need, max(0, need - 1)))
         back = f"d:{src.between(0, 1)}:0:{max(0, len(data) + src.between(0, 2) - 1)}"
-        return buffer(f"c:{level}:{src.pick((0, 0, 1, 2))}:{edgy(src, 0, 250, 1, 30, 100)}:{room} swap {back}", data)
+        return buffer(f"c:{level}:{verbosity}:{work}:{room} swap {back}", data)
     kind = src.between(0, 9)
     if kind < 3:
         packed, whole = made.cut_behind_block(src, (1, 5, 40, 300))
@@ -113,6 +115,41 @@ def _stdio_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
     for mode in ("r", "rs", "rb", "rb9", "", "s", "%"):
         yield f"read-{mode}", stdio(f"open:in.bz2:{mode} y:100 y:0 y:9999 y:5 err close", files=packed)
         yield f"dread-{mode}", stdio(f"dopen:in.bz2:{mode} Y:999 y:5 err close", files=packed)
+    for mode in ("ww", "wrw", "rwr", "W", "R", "w+", "a", "rw9", "ssw3", "wwwwwwwwwwww1", "w:", "x5w", "\xe4w", "w-1"):
+        label = mode.encode().hex()
+        yield f"mode-{label}", stdio(f"open:out:{mode} z:0:2600 err close", DATA, packed)
+        yield f"mode-in-{label}", stdio(f"open:in.bz2:{mode} y:100 err y:9 z:0:3 err close", DATA, packed)
+    for ops in (
+        "wo:/dev/full:1:0:0 W:500 err wc:0 err",
+        "wo:/dev/full:1:0:0 unbuffered W:500 err wc64:0 err",
+        "wo:/dev/full:9:0:0 wc64:0 err wc64:1",
+        "wo:/dev/full:9:0:0 w:0:9 wc:1 fclose",
+        "open:/dev/full:w z:0:2600 err close",
+        "dopen:/dev/full:w9 z:0:2600 err z:0:1 close",
+        "ro:/dev/null:0:0:0 r:5 err rc",
+        "open:/dev/null:r y:5 err y:5 err close",
+        "ro:.:0:0:0 r:5 err r:5 rc",
+        "open:.:r y:5 err close",
+        "open:.:w",
+        "ro:/proc/self/mem:0:0:0 r:5 err unused rc",
+        "ro:in.bz2:0:0:5:null",
+        "ro:in.bz2:0:0:-1:null",
+        "ro:in.bz2:0:0:0:null r:50 rc",
+        "ro:in.bz2:0:1:5001:null",
+    ):
+        yield "file-" + ops.replace(" ", "-").replace("/", "+"), stdio(ops, DATA, packed)
+    streams = (file(b"in", SMALL + PACKED + b"tail"),)
+    for offset in (0, 1, len(SMALL) - 1, len(SMALL), len(SMALL) + 1, len(SMALL + PACKED), 99_999):
+        yield f"offset-{offset}", stdio(f"dopen:in:r:{offset} Y:999 err close", files=streams)
+    yield "offset-w", stdio("dopen:out:w1:10 z:0:100 close", DATA)
+    yield "left-to-the-end", stdio("wo:out:1:0:0 W:5000", payloads.mutated(9, 230_000))
+    yield "left-to-the-end-bzopen", stdio("open:out:w1 z:0:230000", payloads.mutated(9, 230_000))
+    for mask in range(16):
+        yield f"totals-{mask}", stdio(f"wo:out:1:0:0 w:0:2600 wc64:0:{mask}", DATA)
+        yield f"totals-abandon-{mask}", stdio(f"wo:out:1:0:0 w:0:2600 wc64:1:{mask}", DATA)
+        yield f"totals-failed-{mask}", stdio(f"wo:/dev/full:1:0:0 W:500 wc64:0:{mask}", DATA)
+        if mask & 10 == 0:
+            yield f"totals-short-{mask}", stdio(f"wo:out:1:0:0 w:0:2600 wc:0:{mask}", DATA)
     yield "open-missing", stdio("open:none:r open:none/x:w dopen:-1:r dopen:-1:w")
     yield "open-stdin", run(STDIO, b"open::r", b"Y:700", b"err", b"close", stdin=PACKED)
     yield "open-stdin-null", run(STDIO, b"open:%:rs", b"Y:700", b"err", b"close", stdin=PACKED)
@@ -229,18 +266,25 @@ def _writing(src: Source) -> Check:
     """Random chunks and levels, nothing among them, and every kind of end."""
     data = payloads.cornered(src) if chance(src, 30) else payloads.mixed(src)
     if chance(src, 25):
-        mode = src.pick(("w", "wb", "w1", "w9", "w0", "ws", "w1s", "wr", "w5x", "w91"))
+        mode = src.pick(("w", "wb", "w1", "w9", "w0", "ws", "w1s", "wr", "w5x", "w91", "any"))
+        if mode == "any":
+            mode = "".join(few(src, "rwwsb0123456789x+aRWS", 1, 6))
         ops = [f"{src.pick(('open', 'dopen'))}:out:{mode}"]
         ops += [f"z:{src.between(0, 3000)}:{edgy(src, -1, 6000, 0, 5000)}" for _ in range(src.between(0, 4))]
         return stdio(" ".join([*ops, src.pick(("err", "flush", "y:1")), "close"]), data)
-    ops = [f"wo:out:{src.between(1, 9)}:{src.pick((0, 0, 1, 2))}:{edgy(src, 0, 250, 1, 30, 100)}"]
+    work, verbosity = edgy(src, 0, 250, 1, 30, 100), src.pick((0, 0, 1, 2))
+    if chance(src, 10):
+        data, work, verbosity = payloads.repetitive(src), src.pick(payloads.WORK), 2
+    ops = [f"wo:{src.pick((*['out'] * 12, '/dev/full'))}:{src.between(1, 9)}:{verbosity}:{work}"]
     if chance(src, 40):
         ops.append(f"W:{src.between(1, 6000)}")
     else:
         ops += [f"w:{src.between(0, 3000)}:{edgy(src, -1, 6000, 0, 5000)}" for _ in range(src.between(0, 5))]
     if chance(src, 15):
         ops.insert(src.between(1, len(ops)), src.pick(("r:5", "err", "unused", "tell", "break", "noerr", "rc")))
-    ops += [src.pick(("wc:0", "wc64:0", "wc64:0", "wc:1", "wc64:1")), "tell", "fclose"]
+    end = src.pick(("wc:0", "wc64:0", "wc64:0", "wc:1", "wc64:1"))
+    end += f":{src.between(0, 15)}" if chance(src, 30) else ""
+    ops += [end, "tell", "fclose"]
     return stdio(" ".join(ops), data)
 
 
@@ -265,7 +309,10 @@ def _reading(src: Source) -> Check:
             data += src.pick(made.TAILS)
     sizes = (0, 1, whole, whole, whole + 1, max(0, whole - 1), 5000)
     if chance(src, 30):
-        ops = [f"{src.pick(('open', 'dopen'))}:in:{src.pick(('r', 'rs', 'rb', 'rsb', 'r1', ''))}"]
+        mode = src.pick(("r", "rs", "rb", "rsb", "r1", "", "any"))
+        if mode == "any":
+            mode = "".join(few(src, "rrswb0123456789x+aRWS", 1, 6))
+        ops = [f"{src.pick(('open', 'dopen'))}:in:{mode}"]
         ops += [f"y:{src.pick(sizes)}" for _ in range(src.between(0, 3))]
         ops += [f"Y:{src.between(1, 5000)}"] if chance(src, 50) else []
         return stdio(" ".join([*ops, "err", "y:3", "close"]), files=(file(b"in", data),))

@@ -13,7 +13,7 @@ from . import payloads
 from .cli import LONG, SHORT, flags_without_third_v
 from .common import BUNZIP2, BZCAT, BZIP2, DATA_STDINS, STDOUTS, Module, file, folder, hard_link, link, run
 from .damage import bad
-from .names import TIMES
+from .names import FAILING, TIMES
 from .source import Source, chance, few
 
 # Names by which the program is called: with each part that it looks for, nearly, twice, in the path alone.
@@ -86,7 +86,7 @@ def _entry(src: Source, name: bytes, i: int) -> list[InputFile]:
         return [file(name, data, mode, mtime), *more]
     if kind == 12:
         return [folder(name, src.pick((0o755, 0o700, 0o000)))]
-    return [] if kind < 15 else [link(name, src.pick((b"nowhere", name)))]
+    return [] if kind < 15 else [link(name, src.pick((b"nowhere", name, FAILING)))]
 
 
 def _outputs(name: bytes) -> tuple[bytes, ...]:
@@ -97,13 +97,16 @@ def _outputs(name: bytes) -> tuple[bytes, ...]:
     return (name + b".bz2", name + b".out")
 
 
-def _in_the_way(src: Source, name: bytes) -> InputFile:
-    kind = src.between(0, 9)
+def _in_the_way(src: Source, name: bytes, given: bytes) -> list[InputFile]:
+    """What lies where the output of `given` goes, or is linked with it."""
+    kind = src.between(0, 10)
     if kind < 6:
-        return file(name, b"in the way", src.pick(MODES))
+        return [file(name, b"in the way", src.pick(MODES))]
     if kind < 8:
-        return link(name, src.pick((b"nowhere", b"aside")))
-    return folder(name)
+        return [link(name, src.pick((b"nowhere", b"aside", given.rpartition(b"/")[2])))]
+    if kind < 9:
+        return [hard_link(name, given)]
+    return [folder(name), *([file(name + b"/in", b"in")] if kind == 10 else [])]
 
 
 def _scene(src: Source) -> tuple[list[InputFile], list[bytes]]:
@@ -116,18 +119,25 @@ def _scene(src: Source) -> tuple[list[InputFile], list[bytes]]:
         place = name.replace(b"//", b"/").removeprefix(b"./")
         files += _entry(src, place, i)
         if chance(src, 20):
-            files.append(_in_the_way(src, src.pick(_outputs(place)) or b"z"))
+            files += _in_the_way(src, src.pick(_outputs(place)) or b"z", place)
         names.append(name)
         if chance(src, 10):
             names.append(src.pick((b"none", b"d", b"", b"d/", b".", b"aside", name, b"x" * 300)))
     taken: dict[bytes, InputFile] = {}
+    plain: set[bytes] = set()
     for f in files:
+        above = taken.get(f.path.rpartition(b"/")[0])
+        shared = f.kind == "file" and bool(f.target)
         if (
-            f.path not in taken
-            and not f.path.endswith(b"/")
-            and (f.kind != "file" or not f.target or f.target in taken)
+            f.path in taken
+            or f.path.endswith(b"/")
+            or (above and above.kind != "dir")
+            or (shared and f.target not in plain)
         ):
-            taken[f.path] = f
+            continue
+        taken[f.path] = f
+        if f.kind == "file" and not shared:
+            plain.add(f.path)
     ordered = sorted(taken.values(), key=lambda f: (f.kind == "file" and bool(f.target), f.path != b"d"))
     return ordered, names
 

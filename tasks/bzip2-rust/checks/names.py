@@ -29,6 +29,7 @@ from .source import Source, chance
 
 DATA = payloads.text(21, 400)
 PACKED = bs.compressed(DATA)
+FAILING = b"/proc/self/mem"  # can be opened, but not read from its start
 SUFFIXES = (
     b".bz2",
     b".bz",
@@ -46,9 +47,12 @@ SUFFIXES = (
     b".",
 )
 MODES = (0o644, 0o600, 0o400, 0o444, 0o640, 0o755, 0o777, 0o555, 0o666, 0o701)
+# Also before 1970, around the widths of 32 and 33 bits, and in the future.
 TIMES = (
     0, 1, SECOND - 1, SECOND, 999_999_999 * SECOND, 1_234_567_890_123_456_789, 1_700_000_000 * SECOND + 1,
-    1_700_000_000_500_000_000, 1_999_999_999_999_999_999, 2_000_000_000 * SECOND,
+    1_700_000_000_500_000_000, 1_999_999_999_999_999_999, 2_000_000_000 * SECOND, -1, -SECOND, -SECOND - 1,
+    -1_500_000_000, -315_619_200 * SECOND - 750_000_000, -(SECOND << 31), -(SECOND << 31) - 1, (SECOND << 31) - 1,
+    SECOND << 31, (SECOND << 32) + 5, (SECOND << 33) + 999_999_999,
 )  # fmt: skip
 
 
@@ -85,6 +89,8 @@ def _names_table(rng: random.Random) -> Iterator[tuple[str, Check]]:
     yield from _odd_names()
     yield from _several()
     yield from _folders()
+    yield from _devices()
+    yield from _long_paths()
 
 
 def _links() -> Iterator[tuple[str, Check]]:
@@ -108,6 +114,31 @@ def _links() -> Iterator[tuple[str, Check]]:
         ),
         "output-dangles": ([file(b"l", DATA), link(b"l.bz2", b"gone")], [file(b"l.bz2", PACKED), link(b"l", b"gone")]),
         "output-is-folder": ([file(b"l", DATA), folder(b"l.bz2")], [file(b"l.bz2", PACKED), folder(b"l")]),
+        "output-holds-file": (
+            [file(b"l", DATA), folder(b"l.bz2"), file(b"l.bz2/in", b"in")],
+            [file(b"l.bz2", PACKED), folder(b"l"), file(b"l/in", b"in")],
+        ),
+        "output-is-input": (
+            [link(b"l", b"l.bz2"), file(b"l.bz2", DATA, 0o604)],
+            [link(b"l.bz2", b"l"), file(b"l", PACKED, 0o604)],
+        ),
+        "output-links-input": (
+            [file(b"l", DATA, 0o604), link(b"l.bz2", b"l")],
+            [file(b"l.bz2", PACKED, 0o604), link(b"l", b"l.bz2")],
+        ),
+        "output-shares-input": (
+            [file(b"l", DATA, 0o604), hard_link(b"l.bz2", b"l")],
+            [file(b"l.bz2", PACKED, 0o604), hard_link(b"l", b"l.bz2")],
+        ),
+        "twice-removed": (
+            [file(b"real", DATA, 0o610), link(b"m", b"real"), link(b"l", b"./m")],
+            [file(b"real", PACKED, 0o610), link(b"m", b"real"), link(b"l.bz2", b"./m")],
+        ),
+        "closed-target": (
+            [file(b"real", DATA, 0o200), link(b"l", b"real")],
+            [file(b"real", PACKED, 0o200), link(b"l.bz2", b"real")],
+        ),
+        "failing-target": ([link(b"l", FAILING)], [link(b"l.bz2", FAILING)]),
     }
     for name, (plain, packed) in sets.items():
         for flags in ((), (b"-f",), (b"-k",), (b"-c",), (b"-q",), (b"-fkv",), (b"-t",)):
@@ -147,6 +178,42 @@ def _odd_names() -> Iterator[tuple[str, Check]]:
         yield f"dash-{name.decode()}", run(BZIP2, b"--", name, files=[file(name, DATA)])
         yield f"dash-path-{name.decode()}", run(BZIP2, b"./" + name, files=[file(name, DATA)])
     yield "too-long", run(BZIP2, b"n" * 256)
+
+
+def _devices() -> Iterator[tuple[str, Check]]:
+    """What can be opened and is no file, or can't be read."""
+    after = [file(b"z", DATA), file(b"z.bz2", PACKED)]
+    for path in (FAILING, b"/dev/null", b"/dev/full", b"/", b"/dev/none"):
+        for program, flags in (
+            (BZIP2, b"-c"),
+            (BZIP2, b"-ckvv"),
+            (BZIP2, b"-t"),
+            (BZIP2, b"-tvv"),
+            (BZIP2, b"-dcq"),
+            (BZIP2, b"-z"),
+            (BZIP2, b"-zq"),
+            (BUNZIP2, b"-k"),
+            (BZCAT, b"-v"),
+            (BZCAT, b"-f"),
+        ):
+            to_file = flags[:2] in (b"-z", b"-k")
+            if (path == b"/dev/full" and not to_file) or (path == FAILING and to_file):
+                continue  # zeros without an end; the system's word on a new file there is not everywhere the same
+            label = f"{path.decode().replace('/', '+')}-{program[4:]}{flags.decode()}"
+            last = b"z" if program == BZIP2 and flags[1:2] in b"cz" else b"z.bz2"
+            yield f"device-{label}", run(program, flags, path, last, files=after)
+
+
+def _long_paths() -> Iterator[tuple[str, Check]]:
+    """Names of files that are there, about as long as a name may be."""
+    for size in (1014, 1015, 1016, 1017, 1020, 1021, 1023, 1024, 1025):
+        above = b"/".join([b"d" * 200] * 4) + b"/"
+        for suffix, data in ((b"", DATA), (b".bz2", PACKED), (b".tbz", PACKED)):
+            path = above + b"n" * (size - len(above) - len(suffix)) + suffix
+            for program, flags in ((BZIP2, b"-kv"), (BUNZIP2, b"-k"), (BZIP2, b"-tv")):
+                if bool(suffix) == (program != BZIP2 or flags == b"-tv"):
+                    label = f"{size}{suffix.decode()}-{program[4:]}{flags.decode()}"
+                    yield f"long-path-{label}", run(program, flags, path, files=[file(path, data)])
 
 
 def _several() -> Iterator[tuple[str, Check]]:
@@ -204,6 +271,11 @@ def _folders() -> Iterator[tuple[str, Check]]:
             f"unreadable-output-{mode:o}",
             run(BZIP2, b"m", files=[file(b"m", DATA), file(b"m.bz2", b"in the way", mode)]),
         )
+        for flags in (b"-f", b"-fv", b"-df", b"-dk"):
+            pair = [file(b"m", b"in the way", mode), file(b"m.bz2", PACKED)]
+            pair = pair if b"d" in flags else [file(b"m", DATA), file(b"m.bz2", b"in the way", mode)]
+            name = b"m.bz2" if b"d" in flags else b"m"
+            yield f"unreadable-output-{mode:o}{flags.decode()}", run(BZIP2, flags, name, files=pair)
     for mode in (0o555, 0o333, 0o666, 0o444, 0o000, 0o111):
         closed = [folder(b"d", mode), *inside[1:]]
         yield f"folder-z-{mode:o}", run(BZIP2, b"d/x", files=closed)

@@ -196,6 +196,20 @@ def mixed(src: Source) -> bytes:
     return medium(src) if kind < 75 else large(src)
 
 
+def repetitive(src: Source) -> bytes:
+    """So repetitive, and so little so, that the sort gives up at some work factors and not at others."""
+    size, period = src.between(10_000, 16_000), src.between(30, 3000)
+    seed = src.between(0, 0xFFFFFF)
+    if chance(src, 30):
+        return (dense(seed, period, src.pick((2, 3, 4, 16, 64, 200))) * (size // period + 1))[:size]
+    if chance(src, 20):
+        return mutated(seed, size)
+    return periodic(seed, size, period, src.between(0, 150))
+
+
+WORK = (1, 3, 4, 6, 7, 9, 10, 12, 13, 16, 19, 25, 28, 30, 31, 34, 40, 60, 100, 101)  # where what the sort may do grows
+
+
 CORNER_BYTES = (0, 0, 1, 2, 4, 65, 66, 250, 251, 252, 254, 255)
 
 

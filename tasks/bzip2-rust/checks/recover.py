@@ -41,6 +41,13 @@ def _table(rng: random.Random) -> Iterator[tuple[str, Check]]:
         yield f"blocks-{count}", _on(blocks(count))
     for count in (2, 3, 5):
         yield f"streams-{count}", _on(bs.compressed(TEXT) * count)
+    yield "blocks-1001", _on(marks([130] * 1001, [0] * 1001))
+    for path in (b"/proc/self/mem", b"/dev/null", b"/", b"/dev/none"):
+        yield f"device-{path.decode().replace('/', '+')}", run(RECOVER, path)
+        yield (
+            f"device-link-{path.decode().replace('/', '+')}",
+            run(RECOVER, b"l.bz2", files=[link(b"l.bz2", path)]),
+        )
     yield "large-blocks", _on(bs.compressed(payloads.fibonacci(0x6362, 320_000), 1))
     whole = blocks(3, 60)
     for cut in (

@@ -1,13 +1,17 @@
 /* Drives the calls on files by a script. Data comes on stdin, the script is the arguments, one report line per operation.
 
-   open:PATH:MODE  dopen:PATH:MODE     BZ2_bzopen, BZ2_bzdopen ("%" for NULL, nothing for the empty string)
+   open:PATH:MODE                      BZ2_bzopen ("%" for NULL, nothing for the empty string)
+   dopen:PATH:MODE:OFFSET              BZ2_bzdopen of a descriptor that stands at this offset
    wo:PATH:LEVEL:VERB:WORK             BZ2_bzWriteOpen on a new file
    ro:PATH:VERB:SMALL:UNUSED           BZ2_bzReadOpen on a file of which so many bytes were read before
+   ro:PATH:VERB:SMALL:UNUSED:null      the same, but the call gets NULL for them
    w:OFFSET:LENGTH                     BZ2_bzWrite of a part of the data;    W:CHUNK   all of it in chunks
    z:OFFSET:LENGTH                     BZ2_bzwrite
    r:LENGTH  y:LENGTH                  BZ2_bzRead, BZ2_bzread;               R:CHUNK, Y:CHUNK   in chunks to the end
    unused  next:SMALL                  BZ2_bzReadGetUnused; go on with the stream that follows in the same file
-   wc:ABANDON  wc64:ABANDON  rc        BZ2_bzWriteClose, BZ2_bzWriteClose64, BZ2_bzReadClose
+   wc:ABANDON:MASK  wc64:ABANDON:MASK  BZ2_bzWriteClose, BZ2_bzWriteClose64; NULL for 1 in (low), 2 in high, 4 out (low),
+                                       8 out high
+   rc                                  BZ2_bzReadClose
    close  flush  err                   BZ2_bzclose, BZ2_bzflush, BZ2_bzerror
    tell  fclose  poke                  of the file below: ftell, fclose, fgetc
    unbuffered                          the file below gets no buffer; before its first use only
@@ -79,6 +83,7 @@ static void opens(char **p) {
     }
     if (!strcmp(p[0], "dopen")) {
         fd = strcmp(p[1], "-1") ? open(p[1], strchr(p[2], 'w') ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0644) : -1;
+        if (*p[3]) lseek(fd, atoi(p[3]), SEEK_SET);
         bz = BZ2_bzdopen(fd, path_of(p[2]));
         below = bz ? fd : -1;
         printf("dopen %s\n", bz ? "ok" : "NULL");
@@ -96,7 +101,7 @@ static void opens(char **p) {
         file = fopen(p[1], "rb");
         if (file && n > 0) got = (int)fread(before, 1, (size_t)(n > BZ_MAX_UNUSED ? BZ_MAX_UNUSED : n), file);
         if (n < 0 || n > BZ_MAX_UNUSED) got = n;
-        bz = BZ2_bzReadOpen(error_at(), file, atoi(p[2]), atoi(p[3]), got ? before : NULL, got);
+        bz = BZ2_bzReadOpen(error_at(), file, atoi(p[2]), atoi(p[3]), got && !*p[5] ? before : NULL, got);
         printf("ro %s %d\n", bz ? "ok" : "NULL", err);
     }
 }
@@ -174,19 +179,20 @@ static void unused(char **p) {
 
 static void closes(char **p) {
     unsigned a = 7, b = 7, c = 7, d = 7;
-    int unknown = quiet, whole = *p[0] == 'c', right = whole || (*p[0] == 'w') == writing;
+    int mask = atoi(p[2]), unknown = quiet, whole = *p[0] == 'c', right = whole || (*p[0] == 'w') == writing;
     if (!strcmp(p[0], "wc")) {
-        BZ2_bzWriteClose(error_at(), bz, atoi(p[1]), &a, &c);
+        BZ2_bzWriteClose(error_at(), bz, atoi(p[1]), mask & 1 ? NULL : &a, mask & 4 ? NULL : &c);
         printf("wc %d: %u %u\n", err, a, c);
     } else if (!strcmp(p[0], "wc64")) {
-        BZ2_bzWriteClose64(error_at(), bz, atoi(p[1]), &a, &b, &c, &d);
+        BZ2_bzWriteClose64(error_at(), bz, atoi(p[1]), mask & 1 ? NULL : &a, mask & 2 ? NULL : &b, mask & 4 ? NULL : &c,
+                           mask & 8 ? NULL : &d);
         printf("wc64 %d: %u:%u %u:%u\n", err, b, a, d, c);
     } else if (!strcmp(p[0], "rc")) {
         BZ2_bzReadClose(error_at(), bz);
         printf("rc %d\n", err);
     } else {
         BZ2_bzclose(bz);
-        printf("close\n");
+        printf("close%s\n", below >= 0 && fcntl(below, F_GETFD) >= 0 ? ", and the descriptor is left open" : "");
     }
     /* After its end, right or with an error of the file, a handle may not be used any more. */
     if (right && (whole || unknown || err == BZ_OK || err <= BZ_MEM_ERROR)) bz = NULL;
