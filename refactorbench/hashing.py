@@ -9,16 +9,21 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+LONGEST_PATH = 3500  # bytes, of 4095: the tree may be copied to a place with a longer name
+
 
 def sha256_file(path: Path) -> str:
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def walk(root: Path, moving: bool = False) -> Iterator[tuple[bytes, os.stat_result]]:
+def walk(
+    root: Path, moving: bool = False, too_deep: list[bytes] | None = None
+) -> Iterator[tuple[bytes, os.stat_result]]:
     """Yield (path relative to root as bytes, lstat) of everything below `root`, sorted; links are not followed.
 
-    With `moving` what vanishes while it is looked at is passed over.
+    With `moving` what vanishes while it is looked at is passed over. What lies so deep that its path is too long for
+    the system is an OSError, or, where `too_deep` is given, left out and added there.
     """
     passed_over = (FileNotFoundError, NotADirectoryError) if moving else ()
     top = os.fsencode(root)
@@ -29,7 +34,11 @@ def walk(root: Path, moving: bool = False) -> Iterator[tuple[bytes, os.stat_resu
             for entry in entries:
                 with contextlib.suppress(*passed_over):
                     info = entry.stat(follow_symlinks=False)
-                    found.append((os.path.relpath(entry.path, top), info))
+                    rel = os.path.relpath(entry.path, top)
+                    if too_deep is not None and len(entry.path) > LONGEST_PATH:
+                        too_deep.append(rel)
+                        continue
+                    found.append((rel, info))
                     if stat.S_ISDIR(info.st_mode):
                         stack.append(entry.path)
     yield from sorted(found)

@@ -15,7 +15,7 @@ from refactorbench.agents.aci_files import Matches, Search, Window, apply_diff, 
 from refactorbench.agents.act import Act
 from refactorbench.agents.confined import Refused
 from refactorbench.agents.conversation import Malformed, Texts
-from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk
+from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk, answered
 from refactorbench.agents.edit import EditFailed, encode
 from refactorbench.agents.lint import SHOWN, Linter
 from refactorbench.agents.records import Answered, Entry
@@ -27,7 +27,7 @@ from refactorbench.llm.protocol import ToolSpec, ToolUse, Turn
 BLOCK = re.compile(r"^```[^\n`]*\n(.*?)\n?^```[ \t]*$", re.S | re.M)
 END_OF_EDIT = "end_of_edit"
 EMPTY: Mapping[str, str | int] = {}
-MARKS = re.compile(r"<{7} SEARCH\n(.*?)\n?={7}\n(.*?)\n?>{7} REPLACE\s*\Z", re.S)
+MARKS = ("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE")
 
 
 class AciSwitches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,6 +49,7 @@ class AciSwitches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_s: Amount = 120.0
     selfcheck: bool = True
     max_tokens: Some = 16_000
+    actions: Count = 1  # calls of one turn that are carried out, where the reply is tool calls; 0: all
 
 
 EDITS = {
@@ -122,6 +123,7 @@ def system(s: AciSwitches) -> str:
         "What is no command of these is run in the shell."
         if s.reply == "text"
         else "Each of your turns calls one tool; then wait for what it answers."
+        + (" Of several calls in a turn only the first is carried out." if s.actions == 1 else "")
     )
     listed = "\n".join(f"- {w.says}" for w in words(s).values())
     return f"""You migrate a repository to another technology stack, on your own, without changing what its users see.
@@ -159,7 +161,8 @@ class Aci:
             s.reminders,
             s.format_errors,
         )
-        self.keep_last, self.fold_at, self.folds, self.max_tokens = s.keep_last, s.fold_at, s.folds, s.max_tokens
+        self.keep_last, self.fold_at, self.folds = s.keep_last, s.fold_at, s.folds
+        self.max_tokens, self.actions = s.max_tokens, s.actions
         self._does: dict[str, Callable[[dict[str, str], float], Act]] = {
             "open": lambda g, _: Act(self.window.open(self._path(g["path"]), _number(g.get("line")))),
             "goto": lambda g, _: Act(self.window.goto(_number(g["line"]) or 0)),
@@ -179,7 +182,7 @@ class Aci:
         }
 
     def calls(self, turn: Turn) -> tuple[ToolUse, ...]:
-        """At most one command a turn: what comes after the first was thought of before its answer was known."""
+        """Of a text exactly one command; of tool calls all, as each must be answered: the loop does the first."""
         if self.s.reply == "tools":
             return turn.tool_uses
         if turn.stop in ("max_tokens", "context_full"):
@@ -193,12 +196,7 @@ class Aci:
         return (parse(blocks[0], self.words),)
 
     def act(self, call: ToolUse, limit_s: float) -> Act:
-        try:
-            act = self._act(call, limit_s)
-        except EditFailed as e:
-            act = Act(str(e), "edit_failed")
-        except Refused as e:
-            act = Act(str(e), "refused")
+        act = answered(lambda: self._act(call, limit_s))
         place = f"\n[open file: {self.window.path or 'none'}; directory: {self.desk.shell.state.cwd or TREE}]"
         return msgspec.structs.replace(act, text=self.desk.take_notice() + act.text + place)
 
@@ -237,15 +235,15 @@ class Aci:
         path, lines = self._open(), self.window.lines()
         new = text.removesuffix("\n").removesuffix(END_OF_EDIT).removesuffix("\n") if _ended(text) else text
         if self.s.edit == "range":
-            place = re.fullmatch(r"\s*(\d+):(\d+)\s*", at)
+            place = re.fullmatch(r"\s*([0-9]{1,9}):([0-9]{1,9})\s*", at)
             if place is None:
                 raise EditFailed(f"{at!r} is no range of lines. It is used so: {EDITS['range']}. Nothing was changed.")
             changed, begin = replace_range(lines, int(place[1]), int(place[2]), new, path)
         elif self.s.edit == "replace":
-            parts = MARKS.search(text)
+            parts = marked(text)
             if parts is None:
                 raise EditFailed(f"the marks are missing. It is used so: {EDITS['replace']}. Nothing was changed.")
-            changed, begin = replace_text(lines, parts[1], parts[2], path)
+            changed, begin = replace_text(lines, *parts, path)
         elif self.s.edit == "diff":
             changed, begin = apply_diff(lines, new, path)
         else:
@@ -290,6 +288,18 @@ def make_aci(desk: Desk, s: AciSwitches, entries: Sequence[Entry], linter: Linte
     return Aci(desk, linter, s, last)
 
 
+def marked(text: str) -> tuple[str, str] | None:
+    """(old, new) between the three marks, each a line of its own; None where they don't stand so."""
+    lines = text.rstrip().split("\n")
+    if lines[-1] != MARKS[2] or MARKS[0] not in lines:
+        return None
+    first = lines.index(MARKS[0])
+    if MARKS[1] not in lines[first:]:
+        return None
+    middle = lines.index(MARKS[1], first)
+    return "\n".join(lines[first + 1 : middle]), "\n".join(lines[middle + 1 : -1])
+
+
 def _ended(text: str) -> bool:
     return text.removesuffix("\n").split("\n")[-1] == END_OF_EDIT
 
@@ -297,7 +307,7 @@ def _ended(text: str) -> bool:
 def _number(text: str | None) -> int | None:
     if text is None or text == "":
         return None
-    if not re.fullmatch(r"\d+", text):
+    if not re.fullmatch(r"[0-9]{1,9}", text):
         raise Refused(f"{text!r} is no line number.")
     return int(text)
 

@@ -3,6 +3,7 @@ cut, and edits in several formats. Source of the values: SWE-agent (arXiv 2405.1
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import posixpath
 import re
@@ -10,10 +11,10 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from refactorbench.agents.confined import LARGEST, Box, Refused
-from refactorbench.agents.edit import EditFailed, decode, missing, printable
+from refactorbench.agents.edit import EditFailed, decode, missing, one_line, places_of, printable
 
 OVERLAP = 2  # lines that stay in sight when scrolling
-HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+HUNK = re.compile(r"^@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+[0-9]+(?:,[0-9]+)? @@")
 
 
 class Window:
@@ -102,16 +103,17 @@ class Search:
             return f"No file below {folder} holds {term!r}."
         total = sum(count for _, count in hits)
         self._refuse(len(hits), f"{total} lines in {len(hits)} files below {folder} hold {term!r}")
-        body = "\n".join(f"{printable(path)} ({count} lines)" for path, count in hits)
+        body = "\n".join(f"{one_line(path)} ({count} lines)" for path, count in hits)
         return f"{total} lines in {len(hits)} files below {folder} hold {term!r}:\n{body}"
 
     def files(self, name: str, folder: str) -> str:
-        pattern = re.compile(".*".join(map(re.escape, re.split(r"\*+", name))) + r"\Z")
-        hits = [path for path, _ in self._files(folder, read=False) if pattern.match(posixpath.basename(path))]
+        pattern = re.sub(r"\*+", "*", re.sub(r"([\[?])", r"[\1]", name))  # only * stands for other text
+        found = (path for path, _ in self._files(folder, read=False))
+        hits = [path for path in found if fnmatch.fnmatchcase(posixpath.basename(path), pattern)]
         if not hits:
             return f"No file below {folder} is called {name!r}."
         self._refuse(len(hits), f"{len(hits)} files below {folder} are called {name!r}")
-        return f"{len(hits)} files below {folder} are called {name!r}:\n" + "\n".join(map(printable, hits))
+        return f"{len(hits)} files below {folder} are called {name!r}:\n" + "\n".join(map(one_line, hits))
 
     def lines(self, term: str, place: str, folder: bool) -> list[tuple[str, int]]:
         """(path, line number) of every line of the file `place`, or of the files below it, that holds `term`."""
@@ -227,7 +229,7 @@ def apply_diff(lines: list[str], diff: str, path: str) -> tuple[list[str], int]:
     for start, old, new in hunks:
         at = start - 1 + shift
         if result[at : at + len(old)] != old or at < 0:
-            places = [i for i in range(len(result) - len(old) + 1) if result[i : i + len(old)] == old]
+            places = places_of(result, old)
             if len(places) != 1 or not old:
                 why = missing("\n".join(result), "\n".join(old), path)
                 raise EditFailed(f"the hunk at line {start} doesn't fit at {len(places)} places. {why}")

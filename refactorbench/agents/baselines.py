@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from refactorbench.agents.desk import REFERENCE, STATE_A
-from refactorbench.agents.model_agent import ModelAgent, ReplayAgent, layout_of
+from refactorbench.agents.asked import ASK, BIN, Answering, lay_out
+from refactorbench.agents.confined import Box, Place
+from refactorbench.agents.desk import (
+    DISK_MB,
+    FILE_MB,
+    HOME,
+    INSTRUCTION,
+    MEMORY_MB,
+    PROCESSES,
+    REFERENCE,
+    STATE_A,
+    TREE,
+    Layout,
+)
+from refactorbench.agents.model_agent import ModelAgent, ReplayAgent, baseline, layout_of
 from refactorbench.agents.protocol import Agent, AgentContext, AgentReport
-from refactorbench.build.toolchain import find
+from refactorbench.agents.selfcheck import SelfCheck
+from refactorbench.build.toolchain import Toolchain, find
 from refactorbench.errors import UsageError, did_you_mean
 from refactorbench.sandbox.protocol import Command, Limits, Mount
 
@@ -45,7 +60,7 @@ class Solution:
 
 class CommandAgent:
     """Runs one shell command in a closed sandbox, in the work tree, for at most the task's budget. It sees what agents
-    with a model see, but for their tools."""
+    with a model see, selfcheck as a command of that name; what else it needs it brings along."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -54,36 +69,14 @@ class CommandAgent:
     def migrate(self, context: AgentContext) -> AgentReport:
         task = context.task.task
         toolchain = find((*task.reference.toolchain, *task.target.toolchain))
-        instruction = context.task.folder / "instruction.md"
-        layout = layout_of(context) if context.folder and context.reference else None
-        seen = (Mount(layout.state_a, STATE_A), Mount(layout.reference, REFERENCE)) if layout else ()
         home = context.work.with_name(f"{context.work.name}-home")
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir()
-        done = context.sandbox.run(
-            Command(
-                argv=("/bin/sh", "-c", self.command),
-                mounts=(
-                    *toolchain.mounts,
-                    *seen,
-                    Mount(context.work, "/build/tree", writable=True),
-                    Mount(home, "/build/home", writable=True),
-                    Mount(instruction, "/build/INSTRUCTION.md"),
-                ),
-                cwd="/build/tree",
-                env={"PATH": toolchain.path, "HOME": "/build/home", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-                limits=Limits(
-                    wall_s=task.budget_hours * 3600,
-                    cpu_s=task.budget_hours * 7200,
-                    memory_mb=8192,
-                    processes=1024,
-                    file_mb=2048,
-                    disk_mb=8192,
-                ),
-                log=context.log,
-                symlinks=toolchain.symlinks,
-            )
-        )
+        with contextlib.ExitStack() as beside:
+            seen: tuple[Mount, ...] = ()
+            if context.folder is not None and context.reference is not None:
+                seen = self._beside(context, layout_of(context), beside)
+            done = context.sandbox.run(self._command(context, toolchain, seen, home))
         shutil.rmtree(home)
         if done.ended == "limit":
             return AgentReport(
@@ -91,6 +84,41 @@ class CommandAgent:
             )
         stop = "done" if (done.ended, done.code) == ("exit", 0) else "error"
         return AgentReport(stop, f"the command ended with {done.ended} {done.code}")
+
+    def _beside(self, context: AgentContext, layout: Layout, beside: contextlib.ExitStack) -> tuple[Mount, ...]:
+        """The baseline commit, State A and its product; selfcheck answers until `beside` is left."""
+        baseline(context, layout)
+        lay_out(layout.folder)
+        ask = layout.folder / "ask"
+        box = Box((Place(TREE, layout.work, True), Place(ASK, ask, True)))
+        selfcheck = SelfCheck(
+            context.task.task, context.sandbox, box, TREE, layout.reference, layout.folder / "selfcheck"
+        )
+        beside.enter_context(Answering(selfcheck, box, ask, context.say))
+        return (
+            Mount(layout.state_a, STATE_A),
+            Mount(layout.reference, REFERENCE),
+            Mount(layout.folder / "bin", BIN),
+            Mount(ask, ASK, writable=True),
+        )
+
+    def _command(self, context: AgentContext, toolchain: Toolchain, seen: tuple[Mount, ...], home: Path) -> Command:
+        hours = context.task.task.budget_hours
+        own = (
+            Mount(context.work, TREE, writable=True),
+            Mount(home, HOME, writable=True),
+            Mount(context.task.folder / "instruction.md", INSTRUCTION),
+        )
+        path = f"{BIN}:{toolchain.path}" if seen else toolchain.path
+        return Command(
+            argv=("/bin/sh", "-c", self.command),
+            mounts=(*toolchain.mounts, *seen, *own),
+            cwd=TREE,
+            env={"PATH": path, "HOME": HOME, "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+            limits=Limits(hours * 3600, hours * 7200, MEMORY_MB, PROCESSES, FILE_MB, DISK_MB),
+            log=context.log,
+            symlinks=toolchain.symlinks,
+        )
 
 
 def agent_named(name: str, model: str = "", settings: Mapping[str, str] | None = None) -> Agent:

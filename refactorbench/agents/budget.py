@@ -1,9 +1,12 @@
-"""What an agent may use: nested limits, each with its owner, and a clock that a restart doesn't set back."""
+"""What an agent may use: nested limits, each with its owner, and a clock that a restart doesn't set back.
+
+An attempt is one start, a run all of its attempts together, a task what every run of it is given.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Literal
 
 import msgspec
@@ -14,15 +17,16 @@ What = Literal["wall", "active", "tokens", "cost", "turns"]
 UNITS: dict[What, str] = {
     "wall": "s of wall time", "active": "s of active time", "tokens": "tokens", "cost": "US dollars", "turns": "turns"
 }  # fmt: skip
+Owner = Literal["task", "run", "attempt"]
 Reason = Literal["time", "tokens", "cost", "turns"]
 TIMES: tuple[What, ...] = ("wall", "active")
 REASONS: dict[What, Reason] = {"wall": "time", "active": "time", "tokens": "tokens", "cost": "cost", "turns": "turns"}
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """`owner` set it, for example "task" or "run". `reserve` is left unused, for what the owner does after."""
+    """What `owner` may use at most. `reserve` of it is left unused, for what the owner does after."""
 
-    owner: str
+    owner: Owner
     what: What
     most: float
     reserve: float = 0.0
@@ -32,6 +36,8 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Used(msgspec.Struct, frozen=True):
+    """Of each kind: seconds, tokens, US dollars, turns."""
+
     wall: float = 0.0
     active: float = 0.0
     tokens: float = 0.0
@@ -62,12 +68,14 @@ def used(entries: Iterable[Entry], clock: Clock) -> Used:
 
 
 class Budget:
-    def __init__(self, limits: Iterable[Limit]) -> None:
-        self.limits = tuple(limits)
+    """`before` is what the run had used when this attempt began: an attempt's limits count from there."""
 
-    def reached(self, u: Used) -> Limit | None:
-        """The first limit that is used up but for its reserve."""
-        return next((m for m in self.limits if getattr(u, m.what) >= m.most - m.reserve), None)
+    def __init__(self, limits: Iterable[Limit], before: Used = Used()) -> None:  # noqa: B008
+        self.limits, self._before = tuple(limits), before
+
+    def reached(self, u: Used, kinds: Container[What] = REASONS) -> Limit | None:
+        """The first limit of these kinds that is used up but for its reserve."""
+        return next((m for m in self.limits if m.what in kinds and self._left(m, u) <= 0), None)
 
     def seconds_left(self, u: Used, kinds: tuple[What, ...] = TIMES) -> float:
         """Until the nearest limit on time of these kinds, at least 0."""
@@ -78,12 +86,13 @@ class Budget:
         return min((m for m in self.limits if m.what in TIMES), key=lambda m: self._left(m, u))
 
     def _left(self, m: Limit, u: Used) -> float:
-        return max(0.0, m.most - m.reserve - float(getattr(u, m.what)))
+        before = float(getattr(self._before, m.what)) if m.owner == "attempt" else 0.0
+        return max(0.0, m.most - m.reserve - (float(getattr(u, m.what)) - before))
 
     def sentence(self, u: Used) -> str:
-        """What is left, for the agent."""
+        """What is left, for the agent. It doesn't see where one attempt ends and the next one goes on."""
         parts = []
-        for m in self.limits:
+        for m in (m for m in self.limits if m.owner != "attempt"):
             left = self._left(m, u)
             amount = f"{left / 3600:.2f} of {m.most / 3600:g} hours" if m.what in TIMES else f"{left:g} of"
             kind = {"wall": "wall time", "active": "working time"}.get(m.what) or f"{m.most:g} {UNITS[m.what]}"

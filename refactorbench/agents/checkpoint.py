@@ -1,7 +1,9 @@
 """Checkpoints of the agent's files: contents stored once by digest, a manifest per checkpoint.
 
 Taking one costs a look at each entry and the bytes that changed. An entry counts as unchanged while size, times and
-inode are those of the last look; a change time can't be set by a program. The last two checkpoints are kept.
+inode are those of the last look; a change time can't be set by a program. The last two checkpoints are kept. What a
+checkpoint needs is on the disk before it has a name, and each content is hashed again when it is laid out. Paths too
+long for the system, which only relative steps reach, are not kept.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -21,6 +23,7 @@ from refactorbench.errors import HarnessError
 from refactorbench.hashing import walk
 
 PIECE = 1 << 20
+MANY = 50  # new contents, from which on the whole file system is synced at once
 QUIETLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -55,6 +58,7 @@ class Checkpoints:
             made.mkdir(parents=True, exist_ok=True)
         self._known: dict[tuple[str, bytes], tuple[Seen, bytes]] = {}
         self._kept: list[str] = []
+        self._unsynced: list[Path] = []
 
     def take(self) -> str:
         """Store what is there; return the checkpoint's digest. HarnessError when the disk is full.
@@ -73,19 +77,31 @@ class Checkpoints:
             raw = msgspec.msgpack.encode(Manifest(places, modes))
             digest = hashlib.sha256(raw).hexdigest()
             if not (self._manifests / digest).exists():
+                self._sync()
                 part = self._manifests / "part"
                 part.write_bytes(raw)
+                sync(part)
                 part.rename(self._manifests / digest)
-        except OSError as e:
+                sync(self._manifests)
+        except (OSError, subprocess.CalledProcessError) as e:
             raise HarnessError(f"cannot keep a checkpoint of the agent's files: {e}; free some space and resume") from e
         self._known = known
         return digest
+
+    def _sync(self) -> None:
+        """Wait until all contents that were stored since the last checkpoint are on the disk."""
+        if len(self._unsynced) > MANY:
+            subprocess.run(["sync", "-f", str(self._contents)], capture_output=True, check=True)
+        elif self._unsynced:
+            for content in [*self._unsynced, self._contents]:
+                sync(content)
+        self._unsynced.clear()
 
     def _look(self, name: str, top: Path, known: dict[tuple[str, bytes], tuple[Seen, bytes]]) -> tuple[Item, ...]:
         items: list[Item] = []
         real = os.fsencode(top.resolve())
         first: dict[int, bytes] = {}  # inode -> path of a content with several names
-        for rel, info in walk(top, moving=True):
+        for rel, info in walk(top, moving=True, too_deep=[]):
             with contextlib.suppress(FileNotFoundError):  # gone since it was listed
                 item = self._item(name, real + b"/" + rel, rel, info, first, known)
                 if item is not None:
@@ -122,14 +138,13 @@ class Checkpoints:
             # a job of the agent's may have put a link in a folder's place since, and links lead out of its box
             if os.readlink(f"/proc/self/fd/{source.fileno()}") != os.fsdecode(full):  # noqa: PTH115 - of a descriptor
                 raise FileNotFoundError(full)
-            while piece := source.read(PIECE):
-                total.update(piece)
-                dest.write(piece)
+            _write(source, dest, total)
         place = self._contents / total.hexdigest()
         if place.exists():
             part.unlink()
         else:
             part.rename(place)
+            self._unsynced.append(place)
         return total.digest()
 
     def keep(self, digest: str) -> None:
@@ -179,6 +194,15 @@ class Checkpoints:
                     left.unlink()
 
 
+def sync(place: Path) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk."""
+    fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def empty(top: Path) -> None:
     """Leave `top` as a folder with nothing in it, whatever modes and depth were in it."""
     if top.is_dir():
@@ -187,6 +211,28 @@ def empty(top: Path) -> None:
     top.mkdir(parents=True, exist_ok=True)
     if any(top.iterdir()):
         raise HarnessError(f"cannot empty {top}, so the agent's files can't be restored: remove it and resume")
+
+
+def _write(source: BinaryIO, dest: BinaryIO, total: hashlib._Hash) -> None:
+    """Copy and hash; zeros become holes, so that a file takes no more room here than it did where it was."""
+    while piece := source.read(PIECE):
+        total.update(piece)
+        if piece.count(0) == len(piece):
+            dest.seek(len(piece), os.SEEK_CUR)
+        else:
+            dest.write(piece)
+    dest.truncate()
+
+
+def _copy(source: Path, full: bytes, digest: bytes) -> None:
+    total = hashlib.sha256()
+    try:
+        with source.open("rb") as content, open(full, "xb") as dest:  # noqa: PTH123 - bytes paths
+            _write(content, dest, total)
+    except FileNotFoundError:
+        raise HarnessError(f"content {source.name[:12]} of a checkpoint is missing: start the run anew") from None
+    if total.digest() != digest:
+        raise HarnessError(f"content {source.name[:12]} of a checkpoint is damaged: check the disk, start the run anew")
 
 
 def _lay_out(top: bytes, items: tuple[Item, ...], contents: Path) -> None:
@@ -201,10 +247,7 @@ def _lay_out(top: bytes, items: tuple[Item, ...], contents: Path) -> None:
         elif item.kind == "h":
             os.link(top + b"/" + item.data, full)
         else:
-            source = contents / item.data.hex()
-            if not source.is_file():
-                raise HarnessError(f"content {source.name[:12]} of a checkpoint is missing: start the run anew")
-            shutil.copyfile(os.fsencode(source), full)
+            _copy(contents / item.data.hex(), full, item.data)
             os.chmod(full, item.mode)  # noqa: PTH101 - bytes paths
     for item in reversed(items):  # folders after what is in them, whose making changes their times
         full = top + b"/" + item.path

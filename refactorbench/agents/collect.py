@@ -26,7 +26,8 @@ def collect(source: Path, dest: Path, exclude: tuple[str, ...], may_be_empty: bo
     """Copy the tree `source` to the new folder `dest`; return what was left out (excluded folders, special files).
 
     Links and executable bits are kept; nothing outside `source` is followed. UsageError when the tree can't be read,
-    is beyond 200,000 entries or 4 GiB, or holds no file; the latter is an agent's result where it `may_be_empty`.
+    is beyond 200,000 entries or 4 GiB, or holds no file. Of an agent's tree, which `may_be_empty`, what is beyond is
+    left out; so are, of any, paths too long for the system.
     """
     if not source.is_dir():
         raise UsageError(f"--submission {source} is not a folder: name the root of the migrated tree")
@@ -46,7 +47,8 @@ def _copy(source: Path, dest: Path, exclude: tuple[str, ...], may_be_empty: bool
     left_out: list[str] = []
     total = count = 0
     dest.mkdir(parents=True)
-    for raw, info in walk(source):
+    too_deep: list[bytes] = []
+    for raw, info in walk(source, too_deep=too_deep):
         rel = os.fsdecode(raw)
         if excluded(rel, exclude):
             if not excluded(os.path.dirname(rel), exclude) or "/" not in rel:  # noqa: PTH120 - surrogate-safe text
@@ -59,6 +61,9 @@ def _copy(source: Path, dest: Path, exclude: tuple[str, ...], may_be_empty: bool
         count += 1
         total += info.st_size
         if count > MOST_FILES or total > LARGEST_TREE:
+            if may_be_empty:
+                left_out.append(f"{rel} (beyond {MOST_FILES} files or 4 GiB)")
+                continue
             raise UsageError(f"{source} holds more than {MOST_FILES} files or 4 GiB: remove build products and retry")
         if stat.S_ISLNK(info.st_mode):
             target.symlink_to(os.readlink(source / rel))  # noqa: PTH115
@@ -69,4 +74,5 @@ def _copy(source: Path, dest: Path, exclude: tuple[str, ...], may_be_empty: bool
             left_out.append(rel)
     if count == 0 and not may_be_empty:
         raise UsageError(f"--submission {source} holds no files, so there is nothing to grade: name the migrated tree")
+    left_out += [f"{os.fsdecode(raw[:100])}... (its path is too long)" for raw in too_deep]
     return tuple(sorted(left_out))

@@ -6,6 +6,7 @@ it holds, so it may point to another place of the box and nowhere else. Nothing 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
@@ -14,11 +15,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 MOST_LINKS = 40
 LARGEST = 8 << 20  # bytes of a file that is read whole
+PIECE = 1 << 20
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -131,12 +134,25 @@ class Box:
 
     def head(self, path: str, size: int) -> bytes:
         """The first `size` bytes of a file."""
+        with self._file(path) as f:
+            return f.read(size)
+
+    def copy(self, path: str, dest: Path, largest: int) -> None:
+        """Copy a file's content to the host's `dest`. Refused for folders and files of more than `largest` bytes."""
+        with self._file(path) as f, dest.open("wb") as out:
+            left = largest
+            while left >= 0 and (piece := f.read(PIECE)):
+                left -= len(piece)
+                out.write(piece)
+            if left < 0:
+                raise Refused(f"{path} holds more than {largest} bytes, too much to be copied.")
+
+    def _file(self, path: str) -> BinaryIO:
         fd = self.open(path)
         if stat.S_ISDIR(os.fstat(fd).st_mode):
             os.close(fd)
             raise Refused(f"{path} is a folder: name a file in it.")
-        with os.fdopen(fd, "rb") as f:
-            return f.read(size)
+        return os.fdopen(fd, "rb")
 
     def write(self, path: str, data: bytes, folders: bool = False) -> None:
         """Replace a file's content at once; its mode stays. With `folders`, missing ones are made."""
@@ -157,10 +173,7 @@ class Box:
                 mode = stat.S_IMODE(before.st_mode)
             except FileNotFoundError:
                 pass
-            temporary = f".{name[:200]}.new"
-            fd = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-            )
+            temporary, fd = _new_file(folder)
             with os.fdopen(fd, "wb") as f:
                 f.write(data)
                 if os.geteuid() == 0:
@@ -187,6 +200,16 @@ class Box:
             os.unlink(name, dir_fd=folder)
 
 
+def _new_file(folder: int) -> tuple[str, int]:
+    """(name, descriptor) of a file that nobody else has made: what lies there may be a pipe, or a link."""
+    for number in range(1000):
+        with contextlib.suppress(FileExistsError):
+            name = f".edit-{number}.new"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            return name, os.open(name, flags, 0o600, dir_fd=folder)
+    raise FileExistsError(errno.EEXIST, "too many files .edit-N.new lie in the folder")
+
+
 def _link(folder: int, name: str) -> str | None:
     """The target if the entry is a link, else None; a missing entry is none."""
     try:
@@ -198,5 +221,5 @@ def _link(folder: int, name: str) -> str | None:
 
 
 def _near(folder: int, name: str) -> str:
-    found = difflib.get_close_matches(name, os.listdir(folder), n=3)
+    found = difflib.get_close_matches(name, sorted(os.listdir(folder))[:5000], n=3)
     return ", ".join(found)

@@ -19,9 +19,10 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Do(msgspec.Struct, frozen=True):
-    """An action is to be done."""
+    """An action is to be done; `number` of its turn's were answered before it."""
 
     call: ToolUse
+    number: int
 
 
 class Say(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ def next_step(entries: Sequence[Entry], calls: Calls, texts: Texts) -> Ask | Do 
         return Say(str(e), "format")
     answered = sum(isinstance(e, Answered) for e in after)
     if answered < len(wanted):
-        return Do(wanted[answered])
+        return Do(wanted[answered], answered)
     if wanted:
         return Ask()
     if reply.turn.stop in ("max_tokens", "context_full"):
@@ -176,6 +177,16 @@ def fold(entries: Sequence[Entry]) -> Folded | None:
         return None
     upto = turns[len(turns) // 2]
     return Folded(upto, sum(_size(e) for e in entries[first:upto]), "turns")
+
+
+def fold_images(entries: Sequence[Entry]) -> Folded | None:
+    """The fold that leaves out every image that is still shown, with the observations before it; None if none is."""
+    start = max((e.upto for e in entries if isinstance(e, Folded)), default=0)
+    last = max((i for i, e in enumerate(entries) if isinstance(e, Answered) and e.images and i >= start), default=-1)
+    if last < 0:
+        return None
+    shown_ = entries[start : last + 1]
+    return Folded(last + 1, sum(len(e.text) for e in shown_ if isinstance(e, Answered)), "observations")
 
 
 def _size(entry: Entry) -> int:

@@ -3,21 +3,24 @@ after a restart."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from refactorbench.agents.act import Act
-from refactorbench.agents.confined import Box, Place
+from refactorbench.agents.confined import Box, Place, Refused
+from refactorbench.agents.edit import EditFailed
 from refactorbench.agents.records import Answered, Entry
 from refactorbench.agents.selfcheck import SelfCheck
 from refactorbench.agents.shell import OUTPUT, SESSION, Ran, Shell, ShellState, session_command
 from refactorbench.build.toolchain import Toolchain
 from refactorbench.catalog.models import Task
+from refactorbench.errors import HarnessError
 from refactorbench.sandbox.protocol import Command, Limits, Mount, Sandbox
 
-TREE, HOME, TMP = "/build/tree", "/build/home", "/tmp"
+TREE, HOME, TMP, SHM = "/build/tree", "/build/home", "/tmp", "/dev/shm"
 STATE_A, REFERENCE, INSTRUCTION = "/build/state-a", "/build/reference", "/build/INSTRUCTION.md"
 MEMORY_MB, PROCESSES, FILE_MB, DISK_MB = 8192, 1024, 2048, 8192
 
@@ -41,6 +44,10 @@ class Layout(msgspec.Struct, frozen=True):
         return self.folder / "tmp"
 
     @property
+    def shm(self) -> Path:
+        return self.folder / "shm"
+
+    @property
     def output(self) -> Path:
         return self.folder / "output"
 
@@ -49,13 +56,13 @@ class Layout(msgspec.Struct, frozen=True):
         return self.folder / "session"
 
     def make(self) -> None:
-        for made in (self.home, self.tmp, self.output, self.session):
+        for made in (self.home, self.tmp, self.shm, self.output, self.session):
             made.mkdir(parents=True, exist_ok=True)
 
     @property
     def kept(self) -> dict[str, Path]:
-        """What checkpoints hold."""
-        return {"tree": self.work, "home": self.home, "tmp": self.tmp}
+        """What checkpoints hold: all that commands can write to but their outputs, which the host only reads."""
+        return {"tree": self.work, "home": self.home, "tmp": self.tmp, "shm": self.shm}
 
     def box(self) -> Box:
         return Box(
@@ -76,6 +83,7 @@ class Layout(msgspec.Struct, frozen=True):
             Mount(self.work, TREE, True),
             Mount(self.home, HOME, True),
             Mount(self.tmp, TMP, True),
+            Mount(self.shm, SHM, True),
             Mount(self.output, OUTPUT, True),
             Mount(self.session, SESSION),
             Mount(self.state_a, STATE_A),
@@ -140,6 +148,24 @@ class Desk:
 
     def close(self) -> None:
         self.shell.close()
+
+
+def answered(do: Callable[[], Act]) -> Act:
+    """What an action came to, or why it couldn't be done: files may change or go while they are looked at, and what an
+    agent gives may fit no file's name. HarnessError when it is this machine's disk that fails."""
+    try:
+        return do()
+    except EditFailed as e:
+        return Act(str(e), "edit_failed")
+    except Refused as e:
+        return Act(str(e), "refused")
+    except OSError as e:
+        if e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO):
+            raise HarnessError(f"the agent's files can't be written: {e}; free some space and resume") from e
+        return Act(f"this can't be done ({e.strerror}). Look at the files with ls -l and try another way.", "refused")
+    except (ValueError, RecursionError) as e:
+        said = str(e)[:200].encode(errors="replace").decode()
+        return Act(f"this can't be done with what was given ({said}). Correct the call.", "refused")
 
 
 def shell_state(entries: Sequence[Entry]) -> ShellState:

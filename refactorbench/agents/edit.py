@@ -6,8 +6,8 @@ from __future__ import annotations
 import base64
 import difflib
 import hashlib
+import itertools
 import os
-import posixpath
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,11 +18,13 @@ from refactorbench.agents.act import Act, Change
 from refactorbench.agents.confined import Box, Refused
 from refactorbench.llm.protocol import Image
 
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 LARGEST_IMAGE = 3 << 20
 MOST_ENTRIES = 300  # of a folder's listing
 NEAR = 3  # lines shown around a place
 LONGEST_LINE = 2000  # characters shown of one line
+COMPARED = 200  # places that are held against a text
+ALIKE_LINES, ALIKE_LENGTH = 20_000, 300  # lines, and characters of a line, that one may be likened to
 
 
 class EditFailed(Refused):
@@ -40,6 +42,18 @@ def encode(text: str) -> bytes:
 def printable(text: str) -> str:
     """Text for a model: bytes that are no UTF-8 are spelled out."""
     return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+def image_kind(data: bytes) -> str:
+    """By its first bytes, whatever its name: a provider refuses what isn't what it is said to be. "" for no image."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in IMAGES.items() if data.startswith(magic)), "")
+
+
+def one_line(name: str) -> str:
+    """A file's name for a list with one name a line: what would end the line is spelled out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in printable(name))
 
 
 def numbered(lines: list[str], first: int) -> str:
@@ -93,11 +107,10 @@ class Editor:
         os.close(fd)
         if stat.S_ISDIR(info.st_mode):
             return Act(self._listing(path))
-        kind = IMAGES.get(posixpath.splitext(path)[1].lower())
-        if kind and self._images and info.st_size <= LARGEST_IMAGE:
-            data = base64.b64encode(self.box.read(path)).decode()
-            return Act(f"{path}, an image:", images=(Image(kind, data),))
         raw = self.box.read(path)
+        kind = image_kind(raw)
+        if kind and self._images and info.st_size <= LARGEST_IMAGE:
+            return Act(f"{path}, an image:", images=(Image(kind, base64.b64encode(raw).decode()),))
         if b"\0" in raw[:8192]:
             raise Refused(f"{path} is binary ({len(raw)} bytes). Look at it with `od -c {path} | head`.")
         lines = decode(raw).split("\n")
@@ -146,14 +159,17 @@ class Editor:
         try:
             names = sorted(n for n in os.listdir(fd) if not n.startswith("."))  # noqa: PTH208 - a descriptor
             for name in names:
-                info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                try:
+                    info = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                except FileNotFoundError:  # gone since it was listed
+                    continue
                 below = f"{path.rstrip('/')}/{name}"
                 if stat.S_ISDIR(info.st_mode):
-                    found.append(printable(below) + "/")
+                    found.append(one_line(below) + "/")
                     if depth > 1:
                         self._list(below, depth - 1, found)
                 else:
-                    found.append(printable(below))
+                    found.append(one_line(below))
         finally:
             os.close(fd)
 
@@ -211,7 +227,7 @@ class Editor:
         lines = text.split("\n")
         wanted = [line.strip() for line in old.strip("\n").split("\n")]
         stripped = [line.strip() for line in lines]
-        at = [i for i in range(len(lines) - len(wanted) + 1) if stripped[i : i + len(wanted)] == wanted]
+        at = places_of(stripped, wanted)
         if len(at) != 1 or not any(wanted):
             more = f" White space aside it stands {len(at)} times." if at else ""
             raise EditFailed(missing(text, old, path) + more)
@@ -250,12 +266,19 @@ class Editor:
                 "Look at it with view and edit it instead."
             )
         if last.before:
-            self.box.write(path, (self._store / last.before).read_bytes())
+            self.box.write(path, self._kept(path, last.before))
         else:
             self.box.remove(path)
         self._forget(last)
         what = "reads as before its last edit" if last.before else "is removed: it did not exist before its last edit"
         return Act(f"{path} {what}.", "edited", change=Change(clean, last.before, last.after, undone=True))
+
+    def _kept(self, path: str, digest: str) -> bytes:
+        place = self._store / digest
+        data = place.read_bytes() if place.is_file() else b""
+        if _digest(data) != digest:
+            raise Refused(f"what {path} held before its last edit is no longer there: edit it instead.")
+        return data
 
     def _content(self, path: str) -> bytes | None:
         self.box.check(path)
@@ -285,6 +308,18 @@ def _digest(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
+def places_of(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where `wanted` stands in `lines` as a whole, from 0; the first COMPARED places."""
+    text, old = "\n" + "\n".join(lines) + "\n", "\n" + "\n".join(wanted) + "\n"
+    found: list[int] = []
+    at, seen, line = text.find(old), 0, 0
+    while at >= 0 and wanted and len(found) < COMPARED:
+        line, seen = line + text.count("\n", seen, at), at
+        found.append(line)
+        at = text.find(old, at + 1)
+    return found
+
+
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
@@ -292,6 +327,14 @@ def _indent(line: str) -> str:
 def _reindent(text: str, said: str, have: str) -> str:
     lines = text.split("\n")
     return "\n".join(have + line.removeprefix(said) if line.strip() else line for line in lines)
+
+
+def nearest(wanted: str, lines: Iterable[str]) -> list[str]:
+    """The one of `lines` that is most like `wanted`, if any is; long ones aren't looked at."""
+    if len(wanted) > ALIKE_LENGTH:
+        return []
+    some = {line for line in itertools.islice(lines, ALIKE_LINES) if len(line) <= ALIKE_LENGTH}
+    return difflib.get_close_matches(wanted, sorted(some), n=1)
 
 
 def missing(text: str, old: str, path: str) -> str:
@@ -303,7 +346,7 @@ def missing(text: str, old: str, path: str) -> str:
         return f"{head} It is white space only: include lines with text."
     places = [i for i, line in enumerate(lines) if line.strip() == wanted[start].strip()]
     if not places:
-        near = difflib.get_close_matches(wanted[start].strip(), {line.strip() for line in lines[:20_000]}, n=1)
+        near = nearest(wanted[start].strip(), (line.strip() for line in lines))
         if not near:
             return f"{head} Not even its line {wanted[start].strip()[:120]!r} is there. View the file first."
         at = next(i for i, line in enumerate(lines) if line.strip() == near[0])
@@ -315,7 +358,7 @@ def missing(text: str, old: str, path: str) -> str:
         pairs = zip(wanted[start:], lines[at:], strict=False)
         return next((n for n, (w, have) in enumerate(pairs) if w != have), len(wanted) - start)
 
-    at = max(places, key=agreeing)
+    at = max(places[:COMPARED], key=agreeing)
     off = agreeing(at)
     if start + off >= len(wanted) or at + off >= len(lines):
         return f"{head} Its lines stand at line {at + 1}, but not as a part like this:\n{around(lines, at, off)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import json
 import re
 import shutil
@@ -11,43 +13,40 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from refactorbench.build.toolchain import Toolchain
+from refactorbench.errors import ToolMissing
 from refactorbench.sandbox.protocol import Command, Limits, Mount, Sandbox
 
-FLAKE8 = "F821,F822,F831,E111,E112,E113,E999,E902"
+FLAKE8 = "F821,F822,F831,E111,E112,E113,E999,E902"  # the published list
+PACKAGES = ("flake8", "mccabe", "pycodestyle", "pyflakes")
 SHOWN = 10  # errors that are named
-INSIDE = "/lint"
-LIMITS = Limits(wall_s=20, cpu_s=20, memory_mb=1024, processes=64, file_mb=16, disk_mb=64)
-# Where flake8 isn't installed, only what it calls E999 is seen: text that is no Python.
-PYTHON = f"""
-import sys
-name = sys.argv[1]
-try:
-    import flake8.main.cli as cli
-except ImportError:
-    try:
-        compile(open(name, "rb").read(), name, "exec", dont_inherit=True)
-    except SyntaxError as e:
-        print(f"{{name}}:{{e.lineno or 1}}:{{e.offset or 0}}: E999 {{type(e).__name__}}: {{e.msg}}")
-    except ValueError as e:
-        print(f"{{name}}:1:0: E902 {{e}}")
-else:
-    sys.exit(cli.main(["--isolated", "--select={FLAKE8}", name]))
-"""
+MOST_SAID = 1 << 20  # characters of a linter's output that are read
+INSIDE, TOOLS = "/lint", "/lint-tools"
+LIMITS = Limits(wall_s=60, cpu_s=20, memory_mb=1024, processes=64, file_mb=16, disk_mb=64)
 # rustc gives faults of form no code; names that it can't find have none either, and may be defined elsewhere.
 RUST_FORM = re.compile(r"^error: (?!cannot find|aborting|could not|unresolved|no rules|unused|linking|crate)(.*)$")
 RUST_PLACE = re.compile(r"^\s*--> [^:]*:(\d+):(\d+)")
+# A header or a type may be made by a build that hasn't run: only what is wrong whatever they hold is a fault of form.
+C_ERROR = re.compile(r"^file\.\w+:(\d+):(?:\d+:)? error: (.*)$", re.M)
+C_FORM = re.compile(
+    r"expected |stray |missing terminating|unterminated |empty character|#\w+ without|extraneous |unmatched "
+)
+C_UNKNOWN = re.compile(r"unknown type name|undeclared|not declared|does not name a type|has not been declared")
+C_KINDS = {".c": "c", ".h": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".hh": "c++", ".hpp": "c++"}
 
 
 class Linter:
-    """`folder` is scratch on the host. One that can't be run finds nothing: it never stands in the way of an edit."""
+    """`folder` is scratch on the host; `around` is seen read-only beside the file, for what it includes. A linter that
+    can't be run, or isn't there, finds nothing: it never stands in the way of an edit."""
 
-    def __init__(self, sandbox: Sandbox, toolchain: Toolchain, folder: Path) -> None:
-        self._sandbox, self._toolchain, self._folder = sandbox, toolchain, folder
+    def __init__(
+        self, sandbox: Sandbox, toolchain: Toolchain, folder: Path, around: tuple[Mount, ...] = ()
+    ) -> None:
+        self._sandbox, self._toolchain, self._folder, self._around = sandbox, toolchain, folder, around
 
     def errors(self, path: str, data: bytes) -> tuple[str, ...]:
         """Each fault as "LINE: what", in the file's order; () for a language that isn't known."""
         look = _LOOKS.get(PurePosixPath(path).suffix)
-        return look(self, data) if look else ()
+        return look(self, path, data) if look else ()
 
     def new_errors(self, path: str, before: bytes, after: bytes) -> tuple[str, ...]:
         """Faults that `before` doesn't have, line numbers aside."""
@@ -60,28 +59,46 @@ class Linter:
                 found.append(error)
         return tuple(found)
 
-    def _run(self, data: bytes, name: str, *argv: str) -> str:
+    def _run(self, data: bytes, name: str, *argv: str, mounts: tuple[Mount, ...] = ()) -> str:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         (self._folder / name).write_bytes(data)
         log = self._folder.with_name("lint.log")
-        mounts = (*self._toolchain.mounts, Mount(self._folder, INSIDE))
-        env = {"PATH": self._toolchain.path, "HOME": "/tmp", "LC_ALL": "C.UTF-8"}
-        self._sandbox.run(Command(argv, mounts, INSIDE, env, LIMITS, log, symlinks=self._toolchain.symlinks))
-        return log.read_text(errors="replace")
+        seen = (*self._toolchain.mounts, Mount(self._folder, INSIDE), *mounts)
+        env = {"PATH": self._toolchain.path, "HOME": "/tmp", "LC_ALL": "C.UTF-8", "PYTHONPATH": TOOLS}
+        self._sandbox.run(Command(argv, seen, INSIDE, env, LIMITS, log, symlinks=self._toolchain.symlinks))
+        with log.open(errors="replace") as f:
+            return f.read(MOST_SAID)
 
-    def _python(self, data: bytes) -> tuple[str, ...]:
-        said = self._run(data, "file.py", "/usr/bin/env", "python3", "-c", PYTHON, "file.py")
+    def _python(self, path: str, data: bytes) -> tuple[str, ...]:
+        if b"\0" in data:  # some versions of Python end flake8 itself
+            return (f"{data[: data.index(0)].count(10) + 1}: E902 source code can't hold NUL bytes",)
+        said = self._run(
+            data, "file.py", "/usr/bin/env", "python3", "-m", "flake8", "--isolated", f"--select={FLAKE8}", "--jobs=1",
+            "file.py", mounts=_packages(),
+        )  # fmt: skip
         found = re.findall(r"^file\.py:(\d+):\d+: ((?:F8|E1|E9)\d+ .*)$", said, re.M)
         return tuple(f"{line}: {what}" for line, what in found)
 
-    def _shell(self, data: bytes) -> tuple[str, ...]:
+    def _c(self, path: str, data: bytes) -> tuple[str, ...]:
+        pure = PurePosixPath(path)
+        kind, name = C_KINDS[pure.suffix], f"file{pure.suffix}"
+        said = self._run(
+            data, name, "/usr/bin/env", "gcc" if kind == "c" else "g++", "-fsyntax-only", "-w", "-fmax-errors=200",
+            "-fno-diagnostics-show-caret", "-x", kind, *(f"-I{place}" for place in _above(pure)), name,
+            mounts=self._around,
+        )  # fmt: skip
+        errors = C_ERROR.findall(said)
+        unknown = {line for line, what in errors if C_UNKNOWN.search(what)}  # may be what the others there follow from
+        return tuple(f"{line}: {what}" for line, what in errors if C_FORM.match(what) and line not in unknown)
+
+    def _shell(self, path: str, data: bytes) -> tuple[str, ...]:
         said = self._run(data, "file.sh", "/bin/bash", "-n", "file.sh")
         return tuple(
             f"{n}: {what}" for n, what in re.findall(r"^file\.sh: line (\d+): (.*error.*|.*EOF.*)$", said, re.M)
         )
 
-    def _rust(self, data: bytes) -> tuple[str, ...]:
+    def _rust(self, path: str, data: bytes) -> tuple[str, ...]:
         said = self._run(
             data, "file.rs", "/usr/bin/env", "rustc", "--edition", "2021", "--crate-type", "lib", "--emit", "metadata",
             "-o", "/tmp/out", "file.rs",
@@ -94,7 +111,7 @@ class Linter:
                 found.append(f"{place[1]}: {what[1]}")
         return tuple(found)
 
-    def _json(self, data: bytes) -> tuple[str, ...]:
+    def _json(self, path: str, data: bytes) -> tuple[str, ...]:
         try:
             json.loads(data)
         except json.JSONDecodeError as e:
@@ -103,7 +120,7 @@ class Linter:
             return (f"1: {e}",)
         return ()
 
-    def _toml(self, data: bytes) -> tuple[str, ...]:
+    def _toml(self, path: str, data: bytes) -> tuple[str, ...]:
         try:
             tomllib.loads(data.decode())
         except (ValueError, RecursionError) as e:
@@ -112,13 +129,36 @@ class Linter:
         return ()
 
 
-_LOOKS: dict[str, Callable[[Linter, bytes], tuple[str, ...]]] = {
+_LOOKS: dict[str, Callable[[Linter, str, bytes], tuple[str, ...]]] = {
+    **dict.fromkeys(C_KINDS, Linter._c),
     ".py": Linter._python,
     ".rs": Linter._rust,
     ".sh": Linter._shell,
     ".json": Linter._json,
     ".toml": Linter._toml,
 }
+
+
+def _above(path: PurePosixPath) -> list[str]:
+    """The file's folder and those above it, each with what it keeps headers in."""
+    return [str(place) for folder in path.parents if str(folder) != "/" for place in (folder, folder / "include")]
+
+
+@functools.cache
+def _packages() -> tuple[Mount, ...]:
+    """flake8 as this program has it, its plugins' names included; the sandbox's own Python runs it."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            package = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise ToolMissing(
+                f"the lint guard needs the Python package '{name}', and it is not there: install refactorbench's own, "
+                "or leave the guard out with --set lint=off"
+            ) from None
+        for top in {f.parts[0] for f in package.files or ()} - {"..", "__pycache__"}:
+            found[top] = Mount(Path(str(package.locate_file(top))), f"{TOOLS}/{top}")
+    return tuple(found[top] for top in sorted(found))
 
 
 def _what(error: str) -> str:

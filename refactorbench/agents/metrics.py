@@ -4,7 +4,8 @@ roll-backs, malformed replies, turns, folding."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -97,16 +98,19 @@ class Row(msgspec.Struct, frozen=True):
     runs: int
     score: float | None
     turns: float
+    edits: float
     edits_failed: float
     runs_with_failed_edit: int
     recovered: float | None  # share of runs of failed edits that were made good
     lint_rollbacks: float
     refusals: float
     format_errors: float
+    reminders: float
     folded_tokens: float
     tokens: float
     cost: float
     hours: float
+    ended: str  # the reasons, with how many runs ended by each
 
 
 def rows(runs: Iterable[tuple[Interface, str, float | None]]) -> tuple[Row, ...]:
@@ -129,16 +133,19 @@ def _row(key: tuple[str, str, str], members: list[tuple[Interface, float | None]
         runs=n,
         score=round(sum(scores) / len(scores), 4) if scores else None,
         turns=mean("turns"),
+        edits=mean("edits"),
         edits_failed=mean("edits_failed"),
         runs_with_failed_edit=sum(m.with_failed_edit for m, _ in members),
         recovered=round(sum(m.recovered for m, _ in members) / failures, 4) if failures else None,
         lint_rollbacks=mean("lint_rollbacks"),
         refusals=mean("refusals"),
         format_errors=mean("format_errors"),
+        reminders=mean("reminders"),
         folded_tokens=mean("folded_tokens"),
         tokens=mean("tokens"),
         cost=mean("cost"),
         hours=mean("hours"),
+        ended=", ".join(f"{n} {reason}" for reason, n in sorted(Counter(m.stop for m, _ in members).items())),
     )
 
 
@@ -148,22 +155,35 @@ def of_journal(path: Path) -> Interface | None:
     return measure(entries) if entries else None
 
 
+COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("model", lambda r: r.model[-30:]),
+    ("settings", lambda r: r.settings or "-"),
+    ("runs", lambda r: str(r.runs)),
+    ("S", lambda r: "-" if r.score is None else f"{100 * r.score:.0f}"),
+    ("turns", lambda r: f"{r.turns:g}"),
+    ("edits", lambda r: f"{r.edits:g}"),
+    ("failed", lambda r: f"{r.edits_failed:g}"),
+    ("made good", lambda r: "-" if r.recovered is None else f"{100 * r.recovered:.0f}%"),
+    ("lint", lambda r: f"{r.lint_rollbacks:g}"),
+    ("refused", lambda r: f"{r.refusals:g}"),
+    ("format", lambda r: f"{r.format_errors:g}"),
+    ("reminded", lambda r: f"{r.reminders:g}"),
+    ("folded", lambda r: f"{r.folded_tokens:g}"),
+    ("tokens", lambda r: f"{r.tokens:g}"),
+    ("cost", lambda r: f"{r.cost:g}"),
+    ("hours", lambda r: f"{r.hours:g}"),
+    ("ended", lambda r: r.ended),
+)
+
+
 def table(found: Sequence[Row]) -> str:
-    """Rows as text, one per scaffold, model and settings."""
+    """A table per scaffold: a row for each model and settings, means over its runs."""
     if not found:
         return "no run of an agent with a model"
-    heads = ("scaffold", "model", "settings", "runs", "S", "turns", "failed edits", "made good", "lint", "refused",
-             "format", "folded", "tokens", "cost", "hours")  # fmt: skip
-    lines = [heads]
-    for r in found:
-        lines.append(
-            (
-                r.scaffold, r.model[-30:], r.settings or "-", str(r.runs),
-                "-" if r.score is None else f"{100 * r.score:.0f}",
-                f"{r.turns:g}", f"{r.edits_failed:g}", "-" if r.recovered is None else f"{100 * r.recovered:.0f}%",
-                f"{r.lint_rollbacks:g}", f"{r.refusals:g}", f"{r.format_errors:g}", f"{r.folded_tokens:g}",
-                f"{r.tokens:g}", f"{r.cost:g}", f"{r.hours:g}",
-            )
-        )  # fmt: skip
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    lines: list[str] = []
+    for scaffold, rows_ in itertools.groupby(found, key=lambda r: r.scaffold):
+        cells = [[head for head, _ in COLUMNS], *([value(r) for _, value in COLUMNS] for r in rows_)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines += ["", scaffold]
+        lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join(lines[1:])

@@ -2,7 +2,8 @@
 
 journal.jsonl      what happened, in order
 checkpoints/       the files as they were after the last recorded action, and the one before
-home/ tmp/ output/ the agent's scratch and its commands' outputs
+home/ tmp/ shm/    the agent's scratch
+output/            its commands' outputs
 undo/              former contents, for undo_edit
 """
 
@@ -20,7 +21,7 @@ from refactorbench.agents import settings as named
 from refactorbench.agents.aci import AciSwitches, make_aci, system
 from refactorbench.agents.budget import Budget, Timer, used
 from refactorbench.agents.checkpoint import Checkpoints
-from refactorbench.agents.desk import Desk, Layout
+from refactorbench.agents.desk import STATE_A, TREE, Desk, Layout
 from refactorbench.agents.edit import Editor
 from refactorbench.agents.lint import Linter
 from refactorbench.agents.loop import Loop, Scaffold
@@ -36,6 +37,7 @@ from refactorbench.errors import HarnessError, UsageError
 from refactorbench.llm.models import check_credentials, open_model
 from refactorbench.llm.prices import PriceTable
 from refactorbench.llm.protocol import ChatModel, Usage
+from refactorbench.sandbox.protocol import Mount
 
 SCAFFOLDS: dict[str, type[Switches] | type[AciSwitches]] = {"thin": Switches, "aci": AciSwitches}
 
@@ -54,7 +56,7 @@ class ModelAgent:
         self.switches, self.bounds = named.read(settings, SCAFFOLDS[scaffold])
         check_credentials(model)
         table = PriceTable(Path(self.bounds.prices) if self.bounds.prices else None)
-        self._price = table.require(model) if self.bounds.cost else table.find(model)
+        self._price = table.require(model) if self.bounds.cost or self.bounds.attempt_cost else table.find(model)
         self._prices = f"version {table.version}, {table.date}, sha256 {table.digest}" if self._price else ""
 
     def open_model(self) -> ChatModel:
@@ -98,7 +100,7 @@ class ModelAgent:
         task, entries = context.task.task, journal.entries
         model = self.open_model()
         timer = Timer(last_clock(entries))
-        budget = Budget(self.bounds.limits(task.budget_hours))
+        budget = Budget(self.bounds.limits(task.budget_hours), used(entries, timer.clock()))
         toolchain = find((*task.reference.toolchain, *task.target.toolchain))
         desk = Desk(
             layout, toolchain, task, context.sandbox, entries,
@@ -112,7 +114,8 @@ class ModelAgent:
 
     def _scaffold(self, desk: Desk, layout: Layout, entries: list[Entry], images: bool) -> Scaffold:
         if isinstance(self.switches, AciSwitches):
-            linter = Linter(desk.sandbox, desk.toolchain, layout.folder / "lint")
+            around = (Mount(layout.work, TREE), Mount(layout.state_a, STATE_A))
+            linter = Linter(desk.sandbox, desk.toolchain, layout.folder / "lint", around)
             return make_aci(desk, self.switches, entries, linter)
         changes = [e.change for e in entries if isinstance(e, Answered) and e.change]
         s = self.switches
@@ -134,7 +137,8 @@ class ReplayAgent(ModelAgent):
         first = entries[0]
         self._turns = tuple(e.turn for e in entries if isinstance(e, Replied) and e.turn.blocks)
         self.name, self.scaffold, self.model_name = f"replay:{journal}", first.scaffold, f"replay {first.model}"
-        told = {k: str(v) for k, v in first.switches.items()} | dict(settings)
+        # how often the other run was begun says nothing of this one
+        told = {k: str(v) for k, v in first.switches.items() if not k.startswith("attempt_")} | dict(settings)
         self.switches, self.bounds = named.read(told, SCAFFOLDS[first.scaffold])
         self._price, self._prices = None, ""
 

@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from refactorbench.agents.act import Change, Outcome
+from refactorbench.agents.checkpoint import sync
 from refactorbench.agents.shell import ShellState
 from refactorbench.errors import HarnessError, UsageError
 from refactorbench.llm.protocol import Image, ToolUse, Turn
@@ -117,6 +118,7 @@ class AgentJournal:
         self.path, self._scrub = path, scrub
         self.entries: list[Entry] = read_entries(path) if path.exists() else []
         self._file = path.open("ab", buffering=0)
+        sync(path.parent)
         whole = path.read_bytes().rfind(b"\n") + 1
         self._file.truncate(whole)
 

@@ -6,6 +6,7 @@ from which a run goes on must hold it as it was; exports for others mask that to
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -34,8 +35,15 @@ def _is_place(name: str, value: str) -> bool:
 
 
 def scrubber(environ: Mapping[str, str] = os.environ) -> Callable[[bytes], bytes]:
-    """A function that replaces secret values in lines of JSON."""
-    spelled = {msgspec.json.encode(v)[1:-1]: f"[secret {n}]".encode() for v, n in values(environ).items()}
+    """A function that replaces secret values in lines of JSON, also where a string holds JSON itself (the arguments of
+    a call, as a provider spelled them), which writes some characters in more than one way."""
+    spelled: dict[bytes, bytes] = {}
+    for value, name in values(environ).items():
+        value = value.encode(errors="surrogateescape").decode(errors="replace")
+        mark = f"[secret {re.sub('[^A-Za-z0-9_]', '_', name)}]".encode()
+        once = _escaped(value), json.dumps(value)[1:-1], json.dumps(value)[1:-1].replace("/", "\\/")
+        for text in (value, *once):
+            spelled.setdefault(_escaped(text).encode(), mark)
 
     def scrub(line: bytes) -> bytes:
         for value, mark in spelled.items():
@@ -43,6 +51,10 @@ def scrubber(environ: Mapping[str, str] = os.environ) -> Callable[[bytes], bytes
         return line
 
     return scrub
+
+
+def _escaped(text: str) -> str:
+    return msgspec.json.encode(text).decode()[1:-1]
 
 
 def masked(text: str) -> str:

@@ -18,6 +18,7 @@ from refactorbench.agents.act import Act
 from refactorbench.agents.confined import Box, Refused
 from refactorbench.build.artefact import EXECUTABLE_FOLDERS
 from refactorbench.catalog.models import Task
+from refactorbench.errors import HarnessError
 from refactorbench.observe.compare import differences
 from refactorbench.observe.executor import Executor
 from refactorbench.observe.explain import explain_all
@@ -27,6 +28,9 @@ from refactorbench.sandbox.protocol import Sandbox
 
 MOST_CASES = 500
 EXAMPLE = '{"args": ["-c"], "stdin": "abc\\n"}'
+LARGEST_OUTPUT = 1 << 30  # bytes of one file that the build delivers
+LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes
+LONGEST_ARGUMENT, LONGEST_ARGUMENTS = 128 << 10, 1 << 20  # bytes of one, and of all with what the system adds
 EXPLAINED = 10  # differing cases that are explained; the others are named
 
 
@@ -39,6 +43,10 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: Annotated[dict[str, str], msgspec.Meta(description="files in the working directory: name -> text")] = {}
     files_base64: Annotated[dict[str, str], msgspec.Meta(description="the same with base64 contents")] = {}
     program: Annotated[str, msgspec.Meta(description="product path; default: the task's first program")] = ""
+
+
+def _said(name: bytes) -> str:
+    return repr(name.decode(errors="replace")[:100])
 
 
 def _bytes(text: str) -> bytes:
@@ -70,7 +78,11 @@ class SelfCheck:
         return tuple(cases)
 
     def run(self, cases: Sequence[Case], limit_s: float, now: Callable[[], float]) -> Act:
-        """Put every case to both sides, until `limit_s` has passed, and say where they differ."""
+        return Act(self.compare(cases, limit_s, now)[0])
+
+    def compare(self, cases: Sequence[Case], limit_s: float, now: Callable[[], float]) -> tuple[str, int]:
+        """Put every case to both sides, until `limit_s` has passed; return (where they differ, in how many cases).
+        Refused when a case can't be run or the work tree isn't built."""
         if not cases:
             raise Refused(f"no case was given. Give cases, or cases_file; one is, for example, {EXAMPLE}")
         if len(cases) > MOST_CASES:
@@ -83,7 +95,10 @@ class SelfCheck:
                 for n, check in enumerate(checks, 1):
                     if now() > deadline:
                         break
-                    found = differences(theirs.observe(check), ours.observe(check), check.rules)
+                    try:
+                        found = differences(theirs.observe(check), ours.observe(check), check.rules)
+                    except HarnessError as e:
+                        raise Refused(f"case {n} can't be put to both sides now ({e}). Leave it out.") from None
                     done += 1
                     if found:
                         differing.append(str(n))
@@ -96,7 +111,7 @@ class SelfCheck:
             head += f"; time was up before the other {len(cases) - done}, give fewer"
         if len(differing) > EXPLAINED:
             told.append(f"also different: cases {', '.join(differing[EXPLAINED:])}")
-        return Act("\n".join([head + " (expected: State A; got: the work tree).", *told]))
+        return "\n".join([head + " (expected: State A; got: the work tree).", *told]), len(differing)
 
     def _side(self, product: Path) -> Executor:
         return Executor(self._sandbox, worker_spec(self._task, product))
@@ -111,15 +126,23 @@ class SelfCheck:
             stdin = base64.b64decode(case.stdin_base64, validate=True) or _bytes(case.stdin)
             contents = {n: _bytes(t) for n, t in case.files.items()}
             contents |= {n: base64.b64decode(t, validate=True) for n, t in case.files_base64.items()}
+            files = tuple(InputFile(_bytes(name), data) for name, data in sorted(contents.items()))
+            argv = (_bytes(program.rsplit("/", 1)[-1]), *map(_bytes, case.args))
         except ValueError as e:
-            raise Refused(f"case {number} holds something that is no base64: {e}.") from None
-        for name in contents:
-            if name.startswith("/") or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")):
-                raise Refused(f"case {number}: file name {name!r} must be relative, without . and .. parts.")
-        files = tuple(InputFile(_bytes(name), data) for name, data in sorted(contents.items()))
-        argv = (_bytes(program.rsplit("/", 1)[-1]), *map(_bytes, case.args))
+            raise Refused(f"case {number} holds something that is no base64 or no text: {e}.") from None
+        names = {f.path for f in files}
+        for name in names:
+            parts = name.split(b"/")
+            if b"\0" in name or not {b"", b".", b".."}.isdisjoint(parts):
+                raise Refused(f"case {number}: file name {_said(name)} must be relative, without . and .. parts.")
+            if len(name) > LONGEST_PATH or max(map(len, parts)) > LONGEST_NAME:
+                raise Refused(f"case {number}: file name {_said(name)} is longer than a file's name may be.")
+            if any(b"/".join(parts[:n]) in names for n in range(1, len(parts))):
+                raise Refused(f"case {number}: {_said(name)} lies below another file of the case.")
         if any(b"\0" in word for word in argv):
             raise Refused(f"case {number}: an argument can't hold a NUL character.")
+        if sum(len(word) + 9 for word in argv) > LONGEST_ARGUMENTS or max(map(len, argv)) >= LONGEST_ARGUMENT:
+            raise Refused(f"case {number}: its arguments are longer than a program can be given.")
         return Check(f"case/{number}", "case", "process", program, argv, stdin, files)
 
     def _collect(self) -> Path:
@@ -129,14 +152,13 @@ class SelfCheck:
         recipe = self._task.target
         missing = []
         for target, source in recipe.outputs.items():
+            place = product / target
+            place.parent.mkdir(parents=True, exist_ok=True)
             try:
-                data = self._box.read(f"{self._tree}/{source}", largest=1 << 30)
+                self._box.copy(f"{self._tree}/{source}", place, LARGEST_OUTPUT)
             except Refused:
                 missing.append(source)
                 continue
-            place = product / target
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
             place.chmod(0o755 if target.split("/")[0] in EXECUTABLE_FOLDERS else 0o644)
         if missing:
             shutil.rmtree(product, ignore_errors=True)

@@ -7,20 +7,25 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from refactorbench.agents.budget import Limit
+from refactorbench.agents.budget import Limit, Owner, What
 from refactorbench.errors import UsageError, did_you_mean
 
 T = TypeVar("T", bound=msgspec.Struct)
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Some = Annotated[int, msgspec.Meta(ge=1)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e9)]  # finite: what is no number or no bound can't be written down
+KINDS: tuple[tuple[str, What, int], ...] = (  # key, what it bounds, how much one of it is
+    ("hours", "active", 3600), ("wall_hours", "wall", 3600), ("turns", "turns", 1), ("tokens", "tokens", 1),
+    ("cost", "cost", 1),
+)  # fmt: skip
 OFF = {"off": "false", "no": "false", "on": "true", "yes": "true"}
 
 
 class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one attempt beside the task's own hours; 0: none. `wall_hours` counts waiting for a provider too, and
-    `reserve_s` of it are left to whoever set it. `prices`: a price table other than the shipped one. `effort` is passed
-    to the model as it is. `images`: a chat server's model is shown images (the others are anyway)."""
+    """Limits of the run beside the task's own hours, and, with `attempt_`, of each start of it; 0: none. `wall_hours`
+    counts waiting for a provider too, and `reserve_s` of wall time are left to whoever bounds it. `prices`: a price
+    table other than the shipped one. `effort` is passed to the model as it is. `images`: a chat server's model is shown
+    images (the others are anyway)."""
 
     hours: Amount = 0.0
     wall_hours: Amount = 0.0
@@ -28,20 +33,24 @@ class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turns: Count = 0
     tokens: Count = 0
     cost: Amount = 0.0
+    attempt_hours: Amount = 0.0
+    attempt_wall_hours: Amount = 0.0
+    attempt_turns: Count = 0
+    attempt_tokens: Count = 0
+    attempt_cost: Amount = 0.0
     prices: str = ""
     effort: str = ""
     images: bool = False
 
     def limits(self, task_hours: float) -> tuple[Limit, ...]:
-        """Nested: what the run was given, within what the task gives."""
+        """Nested: what an attempt may use, within what the run was given, within what the task gives."""
         found = [Limit("task", "active", task_hours * 3600)]
-        if self.hours:
-            found.append(Limit("run", "active", self.hours * 3600))
-        if self.wall_hours:
-            found.append(Limit("run", "wall", self.wall_hours * 3600, self.reserve_s))
-        for what in ("turns", "tokens", "cost"):
-            if getattr(self, what):
-                found.append(Limit("run", what, getattr(self, what)))
+        owners: tuple[tuple[Owner, str], ...] = (("run", ""), ("attempt", "attempt_"))
+        for owner, prefix in owners:
+            for name, what, unit in KINDS:
+                most = getattr(self, prefix + name) * unit
+                if most:
+                    found.append(Limit(owner, what, most, self.reserve_s if what == "wall" else 0.0))
         return tuple(found)
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from signal import SIGINT, SIGKILL
@@ -32,6 +34,9 @@ KEPT_OUTPUTS = 200
 START_S, INTERRUPT_S, SETTLE_S = 30.0, 10.0, 0.05
 PAUSE_S = 0.1  # between two interrupts
 TTY_NOISE = "tcsetattr: Inappropriate ioctl for device"  # what bash says of a child that we ended
+
+LONGEST_WORD = 100  # bytes of a line that the shell or its keeper says
+WORD = re.compile(rb"done (?P<number>[0-9]{1,9}) (?P<status>[0-9]{1,3})|ended (?P<ended>[0-9]{1,3})|ready")
 
 Ended = Literal["exit", "time", "memory", "disk", "output", "shell", "sandbox"]
 
@@ -66,7 +71,8 @@ class Shell:
         self._outputs = Box((Place(OUTPUT, outputs, False),))
         self._outputs_host = outputs
         self.state = state
-        self._buffer = b""
+        self._words: deque[re.Match[bytes]] = deque(maxlen=1000)
+        self._rest = b""  # of a line that isn't whole yet
         prepare(folder)
         self._session = self._opened()
         self._outer = self._inner = 0
@@ -102,24 +108,23 @@ class Shell:
         """Return (status, how it ended, what it took with it: "", shell or sandbox). Past a limit, interrupt until the
         shell answers or has ended."""
         why: Ended = "exit"
-        interrupts, pause = 0, 0.01
+        interrupts, pause, next_interrupt = 0, 0.01, 0.0
         while True:
             word = self._word(pause)
             pause = PAUSE_S if why != "exit" else min(pause * 1.5, 0.2)
-            if word is not None:
-                kind, *numbers = word.split()
-                if kind == "gone":
-                    return 137, "sandbox", "sandbox"
-                if kind == "ended":
-                    return int(numbers[0]), "shell" if why == "exit" else why, "shell"
-                if kind == "done" and int(numbers[0]) == number:
-                    return int(numbers[1]), why, ""
-                continue
+            if word == "gone":
+                return 137, "sandbox", "sandbox"
+            if word is not None and word["ended"]:
+                return int(word["ended"]), "shell" if why == "exit" else why, "shell"
+            if word is not None and word["number"] and int(word["number"]) == number:
+                return int(word["status"]), why, ""
             if why == "exit":
                 why = self._over(number, deadline)
-            if why != "exit":
+            if why != "exit" and time.monotonic() >= next_interrupt:
                 self._interrupt(interrupts, before)
-                interrupts += 1
+                if interrupts % 5 == 3:  # the shell may have been interrupted while it read this line: then it is lost
+                    self._send(f"\n__rb_done {number} 130\n")
+                interrupts, next_interrupt = interrupts + 1, time.monotonic() + PAUSE_S
                 if interrupts * PAUSE_S > 6 * INTERRUPT_S:
                     raise HarnessError("the agent's shell does not end when it is killed (see dmesg): resume")
 
@@ -143,26 +148,31 @@ class Shell:
             pid = todo.pop()
             todo += children.get(pid, [])
             self._session.signal(pid, SIGINT if times == 0 else SIGKILL)
-        self._session.signal(self._inner, SIGINT if times * PAUSE_S < INTERRUPT_S else SIGKILL)
+        if times % 5 == 0 or times * PAUSE_S >= INTERRUPT_S:
+            self._session.signal(self._inner, SIGINT if times * PAUSE_S < INTERRUPT_S else SIGKILL)
 
-    def _word(self, seconds: float) -> str | None:
-        """The next line that the shell or its keeper said; "gone" when the sandbox has ended, None after `seconds`."""
-        while b"\n" not in self._buffer:
-            piece = self._session.read(seconds)
+    def _word(self, seconds: float) -> re.Match[bytes] | Literal["gone"] | None:
+        """What the shell or its keeper said next; "gone" when the sandbox has ended, None after `seconds`. A command
+        may find the pipe and write to it too: what is no line of ours is passed over."""
+        deadline = time.monotonic() + seconds
+        while not self._words:
+            left = deadline - time.monotonic()
+            piece = self._session.read(left) if left > 0 else None
             if piece is None:
                 return None
             if not piece:
                 return "gone"
-            self._buffer += piece
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line.decode(errors="replace")
+            *lines, last = (self._rest + piece).split(b"\n")
+            self._words.extend(said for line in lines if (said := WORD.fullmatch(line)))
+            self._rest = last[-LONGEST_WORD:]
+        return self._words.popleft()
 
     def _set_up(self) -> None:
         """Bring a new shell to where the last one stood, and learn its process id."""
         (self._folder / "state").write_text(self.state.script, errors="surrogateescape")
         self._send(f". {SESSION}/init\n")
         deadline = time.monotonic() + START_S
-        while (word := self._word(1.0)) != "ready":
+        while (word := self._word(1.0)) == "gone" or word is None or word[0] != b"ready":
             if word == "gone" or time.monotonic() > deadline:
                 raise HarnessError("the agent's shell did not start: see agent.log in the run directory, then resume")
         processes = self._session.processes()
@@ -173,7 +183,8 @@ class Shell:
             raise HarnessError("the agent's shell can't be found among the processes of its sandbox: resume")
 
     def _renew(self, sandbox: bool) -> None:
-        self._buffer = b""
+        self._words.clear()
+        self._rest = b""
         if sandbox:
             self._session.close()
             self._session = self._opened()

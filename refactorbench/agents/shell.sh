@@ -3,5 +3,5 @@
 trap : INT TERM HUP
 while :; do
   /bin/bash --noprofile --norc -i 2>/dev/null
-  printf 'ended %d\n' $?
+  printf '\nended %d\n' $?
 done

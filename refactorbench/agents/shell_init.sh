@@ -28,6 +28,6 @@ __rb_done() {
     builtin alias -p
   } >| @STATE@.new 2>/dev/null
   builtin unset -v __rb_all
-  builtin printf 'done %d %d\n' "$__rb_n" "$__rb_status" >&9
+  builtin printf '\ndone %d %d\n' "$__rb_n" "$__rb_status" >&9
 }
-builtin printf 'ready\n' >&9
+builtin printf '\nready\n' >&9

@@ -11,8 +11,8 @@ import msgspec
 from refactorbench.agents.act import Act
 from refactorbench.agents.confined import Refused
 from refactorbench.agents.conversation import Texts
-from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk
-from refactorbench.agents.edit import EditFailed, Editor
+from refactorbench.agents.desk import HOME, INSTRUCTION, REFERENCE, STATE_A, TMP, TREE, Desk, answered
+from refactorbench.agents.edit import Editor
 from refactorbench.agents.selfcheck import EXAMPLE, MOST_CASES, Case
 from refactorbench.agents.settings import Amount, Count, Some
 from refactorbench.agents.shell import ShellState
@@ -35,10 +35,14 @@ class Switches(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     selfcheck: bool = True
     reminders: Some = 3
     max_tokens: Some = 16_000  # of a reply
+    actions: Count = 0  # calls of one turn that are carried out; 0: all
 
 
 def _says(text: str) -> Any:
     return msgspec.Meta(description=text)
+
+
+Line = Annotated[int, msgspec.Meta(ge=-1, le=10**9)]
 
 
 class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,11 +53,11 @@ class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: Literal["view", "create", "str_replace", "insert", "undo_edit"]
     path: Annotated[str, _says("absolute path")]
-    view_range: Annotated[tuple[int, ...] | None, _says("view: first and last line, from 1; -1: to the end")] = None
+    view_range: Annotated[tuple[Line, ...] | None, _says("view: first and last line, from 1; -1: to the end")] = None
     file_text: Annotated[str | None, _says("create: the whole content")] = None
     old_str: Annotated[str | None, _says("str_replace: the text to replace; must stand in the file once")] = None
     new_str: Annotated[str | None, _says("str_replace: the text to put there; insert: the lines to insert")] = None
-    insert_line: Annotated[int | None, _says("insert: number of the line to insert after; 0: at the top")] = None
+    insert_line: Annotated[Line | None, _says("insert: number of the line to insert after; 0: at the top")] = None
 
 
 class SelfCheckInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,7 +146,7 @@ class Thin:
         desk.longer = "Give a longer timeout_s, or "
         self.texts = Texts(REMINDER, CUT, switches.reminders)
         self.keep_last, self.fold_at = switches.keep_last, switches.fold_at
-        self.folds, self.max_tokens = switches.folds, switches.max_tokens
+        self.folds, self.max_tokens, self.actions = switches.folds, switches.max_tokens, switches.actions
         self._inputs = {n: kind for n, (kind, _) in TOOLS.items() if n != "selfcheck" or switches.selfcheck}
         self.tools = tuple(self._spec(name) for name in self._inputs)
 
@@ -162,12 +166,7 @@ class Thin:
         return turn.tool_uses
 
     def act(self, call: ToolUse, limit_s: float) -> Act:
-        try:
-            act = self._act(call, limit_s)
-        except EditFailed as e:
-            act = Act(str(e), "edit_failed")
-        except Refused as e:
-            act = Act(str(e), "refused")
+        act = answered(lambda: self._act(call, limit_s))
         return msgspec.structs.replace(act, text=self.desk.take_notice() + act.text)
 
     def _act(self, call: ToolUse, limit_s: float) -> Act:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anthropic
+import httpx2
 import msgspec
 
-from refactorbench.llm.blocks import arguments, fault, finished, native_of, native_tool, sendable, unique_calls
+from refactorbench.llm.adapter import Adapter, whole
+from refactorbench.llm.blocks import arguments, fault, native_of, native_tool, sendable
 from refactorbench.llm.protocol import (
     Block,
     Image,
     Message,
     Native,
-    ProviderError,
     StopReason,
     Text,
     Thinking,
@@ -26,7 +26,6 @@ from refactorbench.llm.protocol import (
     Usage,
 )
 from refactorbench.llm.retry import Request
-from refactorbench.llm.transport import Wire
 
 PROVIDER = "anthropic"
 _STOPS: dict[str, StopReason] = {
@@ -41,47 +40,26 @@ _CACHE = {"cache_control": {"type": "ephemeral"}}
 _CACHED_MESSAGES = 2  # the newest is written, the one before it is what the last turn wrote
 
 
-class AnthropicMessages:
-    images = True
+class AnthropicMessages(Adapter):
+    sdk_error = anthropic.AnthropicError
 
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        api_key: str | None,
-        auth_token: str | None,
-        base_url: str,
-        effort: str | None,
-        extra: Mapping[str, Any],
-        idle_s: float | None = None,
-    ) -> None:
-        self.name, self._model, self._effort, self._extra = name, model, effort, dict(extra)
-        self._wire = Wire(base_url, (api_key or "", auth_token or ""), anthropic.AnthropicError, idle_s)
+    def creator(self, http: httpx2.Client) -> Callable[..., Any]:
+        a = self.access
         client = anthropic.Anthropic(
-            api_key=api_key,
-            auth_token=auth_token,
-            base_url=base_url,
+            api_key=a.api_key or None,
+            auth_token=a.auth_token or None,
+            base_url=a.base_url,
             max_retries=0,
-            http_client=self._wire.client(),
+            http_client=http,
         )
-        self._create: Callable[..., Any] = client.messages.create  # loads now what would cost the first turn time
+        return client.messages.create
 
-    def attempt(self, request: Request, left_s: float | None) -> Turn:
-        body = self._body(request)
-        reply = _Reply(request.tools)
-        try:
-            with closing(self._wire.events(lambda: self._create(**body), left_s)) as events:
-                for event in events:
-                    reply.add(event)
-            return reply.turn()
-        except ProviderError as e:
-            e.usage = reply.usage
-            raise
+    def reply(self, request: Request) -> _Reply:
+        return _Reply(request.tools)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.access.model,
             "max_tokens": request.max_tokens,
             "messages": _messages(request.messages),
             "stream": True,
@@ -92,11 +70,9 @@ class AnthropicMessages:
             body["tools"] = [_tool(spec) for spec in request.tools]
             if not request.system:
                 body["tools"][-1] |= _CACHE
-        if self._effort:
-            body["output_config"] = {"effort": self._effort}
+        if self.access.effort:
+            body["output_config"] = {"effort": self.access.effort}
             body["thinking"] = {"type": "adaptive"}
-        if self._extra:
-            body["extra_body"] = self._extra
         return body
 
 
@@ -266,15 +242,8 @@ class _Reply:
         indexes = sorted(self._blocks)
         cut_call = self._drop_cut(indexes) if stop in ("max_tokens", "context_full") else ""
         blocks = [self._finished(i) for i in indexes]
-        unique_calls(blocks)
-        return Turn(
-            tuple(blocks),
-            finished(blocks, stop),
-            self.usage,
-            model=self._head.model,
-            request_id=self._head.id,
-            cut_call=cut_call,
-        )
+        head = self._head
+        return whole(blocks, stop, self.usage, model=head.model, request_id=head.id, cut_call=cut_call)
 
     def _drop_cut(self, indexes: list[int]) -> str:
         """Drop the last block where it was cut in the middle: a call, even one that parses, or unsigned thinking."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -107,34 +108,33 @@ def _provider(
     clock: Clock,
     idle_s: float | None,
 ) -> Provider:
-    shared: dict[str, Any] = {"effort": effort, "extra": extra, "idle_s": idle_s}
+    if model.provider == "scripted":
+        from refactorbench.llm.scripted import Scripted, load_script
+
+        return Scripted(name, load_script(Path(model.rest)), clock)
     try:
+        from refactorbench.llm.adapter import Access
+
+        access = partial(Access, name, model.rest, effort=effort, extra=extra, idle_s=idle_s)
         if model.provider == "anthropic":
             from refactorbench.llm.anthropic_messages import AnthropicMessages
 
             key = _set(environ, "ANTHROPIC_API_KEY")
-            token = None if key else _set(environ, "ANTHROPIC_AUTH_TOKEN")
-            url = _base_url("anthropic", environ)
-            return AnthropicMessages(name, model.rest, api_key=key, auth_token=token, base_url=url, **shared)
+            token = "" if key else _set(environ, "ANTHROPIC_AUTH_TOKEN")
+            return AnthropicMessages(access(_base_url("anthropic", environ), api_key=key, auth_token=token))
         if model.provider == "openai":
             from refactorbench.llm.openai_responses import OpenAIResponses
 
-            key = _set(environ, "OPENAI_API_KEY") or ""
-            return OpenAIResponses(name, model.rest, api_key=key, base_url=_base_url("openai", environ), **shared)
-        if model.provider == "chat":
-            from refactorbench.llm.openai_chat import OpenAIChat
+            return OpenAIResponses(access(_base_url("openai", environ), api_key=_set(environ, "OPENAI_API_KEY")))
+        from refactorbench.llm.openai_chat import OpenAIChat
 
-            key = _set(environ, CHAT_KEY) or ""
-            return OpenAIChat(name, model.rest, api_key=key, base_url=model.base_url, images=images, **shared)
+        return OpenAIChat(access(model.base_url, api_key=_set(environ, CHAT_KEY), images=images))
     except ImportError as e:
         raise ToolMissing(f"model '{name}' needs the Python package '{e.name}': install refactorbench's own") from e
-    from refactorbench.llm.scripted import Scripted, load_script
-
-    return Scripted(name, load_script(Path(model.rest)), clock)
 
 
-def _set(environ: Mapping[str, str], variable: str) -> str | None:
-    return environ.get(variable, "").strip() or None
+def _set(environ: Mapping[str, str], variable: str) -> str:
+    return environ.get(variable, "").strip()
 
 
 def _base_url(provider: str, environ: Mapping[str, str]) -> str:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
+import httpx2
 import msgspec
 import openai
 
-from refactorbench.llm.blocks import (
-    arguments,
-    data_url,
-    fault,
-    finished,
-    native_of,
-    native_tool,
-    sendable,
-    unique_calls,
-)
+from refactorbench.llm.adapter import Adapter, shares, whole
+from refactorbench.llm.blocks import arguments, data_url, fault, native_of, native_tool, sendable
 from refactorbench.llm.protocol import (
     Block,
     Image,
     Message,
     Native,
-    ProviderError,
     StopReason,
     Text,
     Thinking,
@@ -35,7 +26,6 @@ from refactorbench.llm.protocol import (
     Usage,
 )
 from refactorbench.llm.retry import Request
-from refactorbench.llm.transport import Wire
 
 PROVIDER = "chat"
 _STOPS: dict[str, StopReason] = {
@@ -47,52 +37,30 @@ _STOPS: dict[str, StopReason] = {
 _THOUGHTS = ("reasoning_content", "reasoning")  # servers differ in the name; it goes back under the one it came by
 
 
-class OpenAIChat:
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        api_key: str,
-        base_url: str,
-        effort: str | None,
-        extra: Mapping[str, Any],
-        images: bool = False,
-        idle_s: float | None = None,
-    ) -> None:
-        self.name, self.images = name, images
-        self._model, self._effort, self._extra = model, effort, dict(extra)
-        self._wire = Wire(base_url, (api_key,), openai.OpenAIError, idle_s)
+class OpenAIChat(Adapter):
+    sdk_error = openai.OpenAIError
+
+    def creator(self, http: httpx2.Client) -> Callable[..., Any]:
         client = openai.OpenAI(
-            api_key=api_key or "none",  # the library insists on one
+            api_key=self.access.api_key or "none",  # the library insists on one
             organization="",  # another party's server: what the environment holds for OpenAI isn't for it
             project="",
-            base_url=base_url,
+            base_url=self.access.base_url,
             max_retries=0,
-            http_client=self._wire.client(),
+            http_client=http,
         )
-        # loads now what would cost the first turn time
-        self._create: Callable[..., Any] = client.chat.completions.create
+        return client.chat.completions.create
 
-    def attempt(self, request: Request, left_s: float | None) -> Turn:
-        body = self._body(request)
+    def reply(self, request: Request) -> _Reply:
         known = {b.id for m in request.messages for b in m.blocks if isinstance(b, ToolUse)}
-        reply = _Reply(request.tools, known)
-        try:
-            with closing(self._wire.events(lambda: self._create(**body), left_s)) as events:
-                for event in events:
-                    reply.add(event)
-            return reply.turn()
-        except ProviderError as e:
-            e.usage = reply.usage
-            raise
+        return _Reply(request.tools, known)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request) -> dict[str, Any]:
         messages = [m for message in sendable(request.messages, PROVIDER, self.images) for m in _messages(message)]
         if request.system:
             messages.insert(0, {"role": "system", "content": request.system})
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.access.model,
             "messages": messages,
             "max_tokens": request.max_tokens,
             "stream": True,
@@ -100,10 +68,8 @@ class OpenAIChat:
         }
         if request.tools:
             body["tools"] = [_tool(spec) for spec in request.tools]
-        if self._effort:
-            body["reasoning_effort"] = self._effort
-        if self._extra:
-            body["extra_body"] = self._extra
+        if self.access.effort:
+            body["reasoning_effort"] = self.access.effort
         return body
 
 
@@ -239,15 +205,7 @@ class _Reply:
         if self._text:
             blocks.append(Text(self._text))
         blocks += [self._use(call) for call in calls]
-        unique_calls(blocks)
-        return Turn(
-            tuple(blocks),
-            finished(blocks, stop),
-            self.usage,
-            model=self._model,
-            request_id=self._id,
-            cut_call=cut_call,
-        )
+        return whole(blocks, stop, self.usage, model=self._model, request_id=self._id, cut_call=cut_call)
 
     def _use(self, call: _Call) -> ToolUse:
         """Servers that count calls per reply, or give no id at all, get ids that are unique in the conversation."""
@@ -263,12 +221,6 @@ class _Reply:
 
 
 def _usage(told: Mapping[str, Any]) -> Usage:
-    """Cached tokens are told as a part of the prompt, reasoning as a part of the completion."""
     ins, outs = told.get("prompt_tokens_details") or {}, told.get("completion_tokens_details") or {}
     read, reasoning = ins.get("cached_tokens") or 0, outs.get("reasoning_tokens") or 0
-    return Usage(
-        input=max(0, (told.get("prompt_tokens") or 0) - read),
-        cache_read=read,
-        output=max(0, (told.get("completion_tokens") or 0) - reasoning),
-        reasoning=reasoning,
-    )
+    return shares(told, "prompt_tokens", "completion_tokens", read=read, reasoning=reasoning)

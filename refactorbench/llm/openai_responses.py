@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from typing import Any
 
+import httpx2
 import msgspec
 import openai
 
-from refactorbench.llm.blocks import (
-    arguments,
-    data_url,
-    fault,
-    finished,
-    native_of,
-    native_tool,
-    sendable,
-    unique_calls,
-)
+from refactorbench.llm.adapter import Adapter, shares, whole
+from refactorbench.llm.blocks import arguments, data_url, fault, native_of, native_tool, sendable
 from refactorbench.llm.faults import from_status
 from refactorbench.llm.protocol import (
     Block,
     Image,
     Message,
     Native,
-    ProviderError,
     StopReason,
     Text,
     Thinking,
@@ -37,45 +28,24 @@ from refactorbench.llm.protocol import (
     Usage,
 )
 from refactorbench.llm.retry import Request
-from refactorbench.llm.transport import Wire
 
 PROVIDER = "openai"
 
 
-class OpenAIResponses:
-    images = True
+class OpenAIResponses(Adapter):
+    sdk_error = openai.OpenAIError
 
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        api_key: str,
-        base_url: str,
-        effort: str | None,
-        extra: Mapping[str, Any],
-        idle_s: float | None = None,
-    ) -> None:
-        self.name, self._model, self._effort, self._extra = name, model, effort, dict(extra)
-        self._wire = Wire(base_url, (api_key,), openai.OpenAIError, idle_s)
-        client = openai.OpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=self._wire.client())
-        self._create: Callable[..., Any] = client.responses.create  # loads now what would cost the first turn time
+    def creator(self, http: httpx2.Client) -> Callable[..., Any]:
+        a = self.access
+        client = openai.OpenAI(api_key=a.api_key, base_url=a.base_url, max_retries=0, http_client=http)
+        return client.responses.create
 
-    def attempt(self, request: Request, left_s: float | None) -> Turn:
-        body = self._body(request)
-        reply = _Reply(request.tools)
-        try:
-            with closing(self._wire.events(lambda: self._create(**body), left_s)) as events:
-                for event in events:
-                    reply.add(event)
-            return reply.turn()
-        except ProviderError as e:
-            e.usage = reply.usage
-            raise
+    def reply(self, request: Request) -> _Reply:
+        return _Reply(request.tools)
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "model": self._model,
+            "model": self.access.model,
             "input": list(_items(sendable(request.messages, PROVIDER, images=True))),
             "max_output_tokens": request.max_tokens,
             "store": False,
@@ -87,10 +57,8 @@ class OpenAIResponses:
             body["instructions"] = request.system
         if request.tools:
             body["tools"] = [_tool(spec) for spec in request.tools]
-        if self._effort:
-            body["reasoning"] = {"effort": self._effort}
-        if self._extra:
-            body["extra_body"] = self._extra
+        if self.access.effort:
+            body["reasoning"] = {"effort": self.access.effort}
         return body
 
 
@@ -220,15 +188,8 @@ class _Reply:
             if last.get("type") == "message":
                 items.append(last)  # text that was cut is still text
         blocks = [self._block(item) for item in items]
-        unique_calls(blocks)
-        return Turn(
-            tuple(blocks),
-            finished(blocks, stop),
-            self.usage,
-            model=self._end.model,
-            request_id=self._end.id,
-            cut_call=cut_call,
-        )
+        end = self._end
+        return whole(blocks, stop, self.usage, model=end.model, request_id=end.id, cut_call=cut_call)
 
     def _block(self, item: dict[str, Any]) -> Block:
         native = Native(PROVIDER, item)
@@ -251,14 +212,7 @@ class _Reply:
 
 
 def _usage(told: Mapping[str, Any]) -> Usage:
-    """Cached tokens are told as a part of the input, reasoning as a part of the output."""
     ins, outs = told.get("input_tokens_details") or {}, told.get("output_tokens_details") or {}
     read, written = ins.get("cached_tokens") or 0, ins.get("cache_write_tokens") or 0
     reasoning = outs.get("reasoning_tokens") or 0
-    return Usage(
-        input=max(0, (told.get("input_tokens") or 0) - read - written),
-        cache_read=read,
-        cache_write=written,
-        output=max(0, (told.get("output_tokens") or 0) - reasoning),
-        reasoning=reasoning,
-    )
+    return shares(told, "input_tokens", "output_tokens", read=read, written=written, reasoning=reasoning)

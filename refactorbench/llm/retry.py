@@ -132,20 +132,21 @@ class RetriedModel:
             try:
                 turn = self._provider.attempt(request, _nearer(left, attempt_s))
             except ProviderError as error:
-                self._failed(request, error, tally, start, deadline)
+                self._failed(request, error, tally, start, deadline, attempt_s)
                 continue
             self._seen = True
             return tally.finish(turn, request)
 
     def _failed(
-        self, request: Request, error: ProviderError, tally: _Tally, start: float, deadline: float | None
-    ) -> None:
+        self, request: Request, error: ProviderError, tally: _Tally, start: float, deadline: float | None,
+        attempt_s: float | None,
+    ) -> None:  # fmt: skip
         """Account for a failed attempt and wait for the next one; raises when there shall be none."""
         tally.add(error)
         self._seen = self._seen or error.kind not in ("connection", "timeout", "deadline")
         if error.kind == "deadline" or not error.retryable:
             raise tally.final(error, self.name)
-        disguised = self._is_disguised(request, error, tally, deadline)
+        disguised = self._is_disguised(request, error, tally, deadline, attempt_s)
         tally.lost(self._clock.now() - start)
         if disguised:
             raise tally.final(
@@ -182,7 +183,9 @@ class RetriedModel:
             raise tally.final(error, self.name)
         return wait
 
-    def _is_disguised(self, request: Request, error: ProviderError, tally: _Tally, deadline: float | None) -> bool:
+    def _is_disguised(
+        self, request: Request, error: ProviderError, tally: _Tally, deadline: float | None, attempt_s: float | None
+    ) -> bool:
         """Gateways report an overflow as 502 or the like. An outage hits a short request too; an overflow doesn't."""
         if error.kind != "server":
             tally.servers, tally.short_answered = 0, False
@@ -194,7 +197,7 @@ class RetriedModel:
             return False
         try:
             left = None if deadline is None else max(0.001, deadline - self._clock.now())
-            answer = self._provider.attempt(_PROBE, left)
+            answer = self._provider.attempt(_PROBE, _nearer(left, attempt_s))
         except ProviderError as e:
             tally.usage += e.usage
         else:

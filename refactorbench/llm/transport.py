@@ -22,6 +22,7 @@ from refactorbench.llm.protocol import ErrorKind, ProviderError
 
 CONNECT_S = 30.0
 IDLE_S = 600.0  # without an event for this long a stream is dead: models think long, and some say nothing meanwhile
+LARGEST = 256 << 20  # bytes of one reply's stream: each token of it may come with some hundred bytes around
 SECRET_FROM = 8  # shorter ones are made up for servers that want none; their letters are anywhere
 
 
@@ -127,6 +128,8 @@ class Wire:
                 raise _cut_off(guard.fired)
             if data is None:
                 return
+            if stream.response.num_bytes_downloaded > LARGEST:
+                raise ProviderError(f"a reply of more than {LARGEST} bytes", kind="malformed_stream", retryable=True)
             guard.touch()
             yield data
 

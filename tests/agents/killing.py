@@ -35,7 +35,7 @@ def script(turns: int, seed: int) -> str:
                 "bash",
                 {"command": f"mkdir -p d{n % 5}; cd d{n % 5}; pwd; export LAST={n}; count=$((count + 1)); echo $count"},
             ),
-            ("bash", {"command": "cd /build/tree; sleep 0.05; ls -R . | sort | sha256sum; echo $LAST > /tmp/last"}),
+            ("bash", {"command": "cd /build/tree; sleep 0.05; ls -R . | sort | sha256sum; echo $LAST > /tmp/last; cat /dev/shm/n; echo $LAST > /dev/shm/n"}),
             ("bash", {"command": f"cd /build/tree; mv log log.{n % 3} 2> /dev/null; cat log.* | tail -2; false"}),
             ("edit", {"command": "create", "path": f"/build/tree/new/{n}.txt", "file_text": f"{n}\n" * 3}),
             ("edit", {"command": "insert", "path": "/build/tree/README", "insert_line": 0, "new_str": f"line {n}"}),
@@ -49,8 +49,11 @@ def script(turns: int, seed: int) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def once(root: Path, state_a: Path, folder: Path, model: str, agent: Agent | None = None) -> str:
-    """One start, of `thin` with `model` unless an agent is given; returns why it stopped."""
+def once(
+    root: Path, state_a: Path, folder: Path, model: str, agent: Agent | None = None, made: Path | None = None
+) -> str:
+    """One start, of `thin` with `model` unless an agent is given; returns why it stopped. `made` is State A's product
+    where it is to be run."""
     work = folder / "work"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(state_a, work, symlinks=True)
@@ -58,7 +61,7 @@ def once(root: Path, state_a: Path, folder: Path, model: str, agent: Agent | Non
     loaded = msgspec.structs.replace(loaded, task=msgspec.structs.replace(loaded.task, budget_hours=2.0))
     context = AgentContext(
         loaded, state_a, work, folder / "agent.log", BubblewrapSandbox(), lambda _: None, folder / "agent",
-        lambda: product(folder),
+        lambda: made or product(folder),
     )  # fmt: skip
     return (agent or ModelAgent("thin", model, {"cut": "2000", "reminders": "9"})).migrate(context).stop
 
@@ -130,7 +133,7 @@ def replies(journal: Path) -> int:
 def left(folder: Path) -> list[tuple[bytes, int, bytes]]:
     """All files that a run leaves, git's own aside, which notes inodes and times."""
     found = []
-    for place in ("work", "agent/home", "agent/tmp"):
+    for place in ("work", "agent/home", "agent/tmp", "agent/shm"):
         for rel, info in walk(folder / place):
             path = folder / place / Path(rel.decode())
             if not rel.startswith(b".git"):

@@ -18,7 +18,7 @@ from refactorbench.agents.edit import EditFailed
 from refactorbench.agents.lint import Linter
 from refactorbench.build.toolchain import find
 from refactorbench.llm.protocol import Text, Turn, Usage
-from refactorbench.sandbox import BubblewrapSandbox
+from refactorbench.sandbox import BubblewrapSandbox, Mount
 
 LONG = "".join(f"line {i}\n" for i in range(1, 301))
 
@@ -75,15 +75,8 @@ def do(aci: Aci, block: str) -> Act:
 
 def test_the_defaults_are_the_published_values() -> None:
     s = AciSwitches()
-    assert (s.window, s.hits, s.keep_last, s.format_errors, s.lint, s.edit, s.folds) == (
-        100,
-        50,
-        5,
-        3,
-        True,
-        "range",
-        False,
-    )
+    assert (s.window, s.hits, s.keep_last, s.format_errors, s.actions) == (100, 50, 5, 3, 1)
+    assert (s.lint, s.edit, s.folds) == (True, "range", False)
 
 
 def test_the_window_states_the_total_what_is_above_and_below_and_real_numbers(make: Make) -> None:
@@ -183,7 +176,8 @@ def test_the_guard_knows_rust_by_its_form_only(make: Make, tmp_path: Path) -> No
     ("name", "good", "bad"),
     [
         ("x.sh", b"if true; then echo; fi\n", b"if true; then echo\n"), ("x.json", b"{}", b"{"), ("x.toml", b"a = 1", b"a ="),
-        ("x.unknown", b"{", b"{{"),
+        ("x.unknown", b"{", b"{{"), ("x.c", b"int f(void) { return 1; }\n", b"int f(void) { return 1 }\n"),
+        ("x.c", b"#if 1\n#endif\n", b"#if 1\n"), ("x.h", b"int f(int);\n", b"int f(int;\n"),
     ],
 )  # fmt: skip
 def test_other_languages(tmp_path: Path, sandbox: BubblewrapSandbox, name: str, good: bytes, bad: bytes) -> None:
@@ -191,6 +185,37 @@ def test_other_languages(tmp_path: Path, sandbox: BubblewrapSandbox, name: str, 
     assert linter.errors(name, good) == ()
     assert bool(linter.new_errors(name, good, bad)) is (name != "x.unknown")
     assert linter.new_errors(name, bad, bad) == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "body"),
+    [
+        ("F821", b"def f():\n    return nowhere\n"), ("F822", b"__all__ = ['nowhere']\n"),
+        ("F831", b"def f(a, a):\n    return a\n"), ("E111", b"def f():\n  return 1\n"), ("E999", b"def f(:\n"),
+        ("E999 IndentationError", b"if True:\nprint()\n"), ("E999 IndentationError", b"x = 1\n    z = 2\n"),  # E112, E113
+        ("E902", b"x = '\0'\n"), ("", b"import os\nx=1 ;y = 2\n" + b"z" * 200 + b" = 1\n"),  # F401, E225, E501: not on it
+    ],
+)  # fmt: skip
+def test_python_is_looked_at_by_the_published_list_and_no_more(
+    tmp_path: Path, sandbox: BubblewrapSandbox, rule: str, body: bytes
+) -> None:
+    said = Linter(sandbox, find(()), tmp_path / "lint").errors("x.py", body)
+    assert [e.partition(": ")[2].startswith(rule) for e in said] == [True] * bool(rule)
+
+
+def test_c_is_looked_at_beside_its_headers_and_what_another_file_may_define_is_no_fault(
+    tmp_path: Path, sandbox: BubblewrapSandbox
+) -> None:
+    (tmp_path / "tree" / "include").mkdir(parents=True)
+    (tmp_path / "tree" / "include" / "t.h").write_text("#define BEGIN {\ntypedef int mine;\n")
+    linter = Linter(sandbox, find(()), tmp_path / "lint", (Mount(tmp_path / "tree", "/build/tree"),))
+    path = "/build/tree/src/a.c"
+    good = b'#include "t.h"\nmine f(void) BEGIN return 1; }\n'
+    assert linter.errors(path, good) == ()
+    assert linter.new_errors(path, good, good.replace(b"1;", b"1")) == ("2: expected ‘;’ before ‘}’ token",)
+    assert linter.errors("/elsewhere/a.c", good) == ()  # without the header nothing after it is looked at
+    unknown = b"foo f(bar *a, baz b) { foo x = (foo)a; for (bar i = 0; i < b; i++) g(i); EACH(a, b) { h(x); } return x; }\n"
+    assert linter.errors(path, unknown) == ()
 
 
 @pytest.mark.parametrize(
@@ -259,6 +284,9 @@ def test_as_tools_the_same_commands_are_called(make: Make) -> None:
     assert {t.name for t in aci.tools} == set(words(AciSwitches()))
     assert "block" not in aci.system and "block" in system(AciSwitches())
     assert make().tools == ()
+    assert "only the first is carried out" in aci.system and aci.actions == 1
+    many = make(reply="tools", actions=0)
+    assert "only the first" not in many.system and many.actions == 0
 
 
 def test_with_a_real_shell_paths_follow_its_directory(make_shell: MakeShell, make: Make) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 from pathlib import Path
 
 import pytest
 
-from refactorbench.agents.checkpoint import Checkpoints
+from refactorbench.agents import checkpoint
+from refactorbench.agents.checkpoint import MANY, Checkpoints
 from refactorbench.errors import HarnessError
 from refactorbench.hashing import tree_digest, walk
 
@@ -89,6 +91,49 @@ def test_a_damaged_checkpoint_is_not_taken_for_a_whole_one(tree: Path, tmp_path:
         checkpoints.restore(taken)
 
 
+@pytest.mark.parametrize("size", [5, 3 << 20])
+def test_a_content_that_rotted_on_the_disk_is_not_laid_out(tree: Path, tmp_path: Path, size: int) -> None:
+    (tree / "data").write_bytes(b"x" * size)
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    taken = checkpoints.take()
+    checkpoints.restore(taken)
+    assert (tree / "data").read_bytes() == b"x" * size
+    content = next(p for p in (tmp_path / "kept" / "contents").iterdir() if p.stat().st_size == size)
+    with content.open("r+b") as f:
+        f.seek(size - 1)
+        f.write(b"y")
+    with pytest.raises(HarnessError, match=r"content .* is damaged"):
+        checkpoints.restore(taken)
+    content.unlink()
+    with pytest.raises(HarnessError, match=r"content .* is missing"):
+        checkpoints.restore(taken)
+
+
+@pytest.mark.parametrize("new", [3, MANY + 1])
+def test_a_checkpoint_has_a_name_only_once_all_of_it_is_on_the_disk(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: int
+) -> None:
+    done: list[str] = []
+    real = checkpoint.sync
+    monkeypatch.setattr(checkpoint, "sync", lambda p: done.append(p.name) or real(p))
+    monkeypatch.setattr(checkpoint.subprocess, "run", lambda argv, **_: done.append(" ".join(argv[:2])))
+    checkpoints = Checkpoints(tmp_path / "kept", {"tree": tree})
+    checkpoints.take()
+    done.clear()
+    for n in range(new):
+        (tree / f"n{n}").write_text(f"new {n}")
+    checkpoints.take()
+    contents = {hashlib.sha256(f"new {n}".encode()).hexdigest() for n in range(new)}
+    assert done[-2:] == ["part", "manifests"]
+    if new > MANY:
+        assert done[:-2] == ["sync -f"]
+    else:
+        assert set(done[:-3]) == contents and done[-3] == "contents"
+    done.clear()
+    checkpoints.take()
+    assert done == []  # nothing new, nothing to wait for
+
+
 def test_several_places_and_random_changes(tmp_path: Path) -> None:
     rng = random.Random(7)
     places = {name: tmp_path / name for name in ("one", "two")}
@@ -116,8 +161,8 @@ def test_a_folder_that_becomes_a_link_while_it_is_looked_at_leads_nowhere(
     (tmp_path / "outside" / "b").mkdir(parents=True)
     (tmp_path / "outside" / "b" / "text").write_text("not the agent's")
 
-    def walked(top: Path, moving: bool) -> list[tuple[bytes, os.stat_result]]:
-        found = list(walk(top, moving))
+    def walked(top: Path, moving: bool, too_deep: list[bytes]) -> list[tuple[bytes, os.stat_result]]:
+        found = list(walk(top, moving, too_deep))
         if swapped:
             (tree / "a").rename(tree / "was")
             (tree / "a").symlink_to(tmp_path / "outside")

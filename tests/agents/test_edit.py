@@ -133,7 +133,8 @@ def test_folders_bytes_and_images(make: Make, tmp_path: Path) -> None:
     (tmp_path / "tree" / "d" / "e" / "f").mkdir(parents=True)
     (tmp_path / "tree" / ".git").mkdir()
     (tmp_path / "tree" / "latin").write_bytes(b"caf\xe9\n")
-    (tmp_path / "tree" / "p.png").write_bytes(b"\x89PNG\0")
+    (tmp_path / "tree" / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    (tmp_path / "tree" / "said.png").write_text("no image at all")
     text = make().view("/t").text
     assert "/t/d/e/" in text and "/t/d/e/f" not in text and ".git" not in text
     assert "caf\\xe9" in make().view("/t/latin").text
@@ -142,3 +143,5 @@ def test_folders_bytes_and_images(make: Make, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="binary"):
         make().view("/t/p.png")
     assert make(images=True).view("/t/p.png").images[0].media_type == "image/png"
+    said = make(images=True).view("/t/said.png")
+    assert not said.images and "no image at all" in said.text

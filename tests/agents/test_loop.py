@@ -10,15 +10,16 @@ import msgspec
 import pytest
 
 from refactorbench.agents.act import Act
-from refactorbench.agents.budget import Budget, Limit, Timer
+from refactorbench.agents.budget import Budget, Limit, Timer, used
 from refactorbench.agents.checkpoint import Checkpoints
 from refactorbench.agents.conversation import Malformed, Texts, conversation, fold
-from refactorbench.agents.loop import REASON, Loop
+from refactorbench.agents.loop import REASON, AttemptOver, Loop
 from refactorbench.agents.records import AgentJournal, Answered, Clock, Entry, Folded, Replied, Started, Told
 from refactorbench.agents.shell import ShellState
 from refactorbench.errors import HarnessError
 from refactorbench.llm.protocol import (
     ContextOverflow,
+    Image,
     Message,
     ProviderError,
     Text,
@@ -66,7 +67,7 @@ class Scaffold:
     name, system, tools, max_tokens = "fake", "system", (), 1000
 
     def __init__(self, texts: Texts = Texts("go on", "cut{what}"), **more: object) -> None:  # noqa: B008
-        self.texts, self.keep_last, self.fold_at, self.folds = texts, 0, 0, True
+        self.texts, self.keep_last, self.fold_at, self.folds, self.actions = texts, 0, 0, True, 0
         self.done: list[str] = []
         self.tick: Callable[[], None] = lambda: None
         for key, value in more.items():
@@ -101,7 +102,8 @@ class Bench:
             journal.append(Started("fake", "played", "t", "1", {}, "system", "begin", self.checkpoints.take(), 0.0))
         before = next((e.clock for e in reversed(journal.entries) if isinstance(e, Replied | Answered | Told)), Clock())
         timer = Timer(before, lambda: self.now)
-        return Loop(scaffold, model, journal, self.checkpoints, Budget(limits), timer, lambda u: 0.5, lambda _: None)
+        budget = Budget(limits, used(journal.entries, timer.clock()))
+        return Loop(scaffold, model, journal, self.checkpoints, budget, timer, lambda u: 0.5, lambda _: None)
 
 
 @pytest.fixture
@@ -166,6 +168,52 @@ def test_limits_end_it_before_the_next_turn_and_name_their_owner(bench: Bench, l
     stopped = bench.loop(model, scaffold, (loose, limit)).run()
     assert (stopped.reason, len(model.asked)) == (reason, 2) and stopped.reason in REASON
     assert f"the {limit.owner}'s limit" in stopped.note
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        Limit("attempt", "turns", 2), Limit("attempt", "tokens", 30), Limit("attempt", "cost", 1.0),
+        Limit("attempt", "active", 20), Limit("attempt", "wall", 30, reserve=10),
+    ],
+)  # fmt: skip
+def test_an_attempts_limit_ends_no_run_and_counts_from_the_attempts_start(bench: Bench, limit: Limit) -> None:
+    replies = [*[turn("x")] * 4, turn("submit")]
+    model, scaffold = Model(replies), Scaffold()
+
+    def tick() -> None:
+        bench.now += 10
+
+    scaffold.tick = tick
+    for asked in (2, 4):
+        with pytest.raises(AttemptOver, match=r"the attempt's limit of .* the run is not over: --resume goes on"):
+            bench.loop(model, scaffold, (limit,)).run()
+        assert len(model.asked) == asked
+    assert bench.loop(model, scaffold, (limit,)).run().reason == "done" and len(scaffold.done) == 5
+    (bench.folder / "journal.jsonl").unlink()
+    with_run = (limit, Limit("run", limit.what, 3 * limit.most))
+    with pytest.raises(AttemptOver):  # of two limits the nearer one ends it
+        bench.loop(Model(replies), scaffold, with_run).run()
+
+
+@pytest.mark.parametrize("what", ["turns", "tokens", "cost"])
+def test_what_the_last_reply_that_was_paid_asks_for_is_still_done(bench: Bench, what: str) -> None:
+    limit = Limit("run", what, {"turns": 2, "tokens": 30, "cost": 1.0}[what])  # type: ignore[arg-type]
+    scaffold = Scaffold()
+    assert bench.loop(Model([turn("a"), turn("b", "submit")]), scaffold, (limit,)).run().reason == "done"
+    assert scaffold.done == ["a", "b", "submit"]
+
+
+def test_one_action_a_turn_answers_the_other_calls_and_does_none_of_them(bench: Bench) -> None:
+    model, scaffold = Model([turn("a", "submit", "c"), turn("submit")]), Scaffold(actions=1)
+    assert bench.loop(model, scaffold).run().reason == "done" and scaffold.done == ["a", "submit"]
+    results = [b for b in model.asked[1][-1].blocks if isinstance(b, ToolResult)]
+    assert [(r.id, r.is_error) for r in results] == [("c0", False), ("c1", True), ("c2", True)]
+    assert all("Not done: 1 of a turn's calls" in str(r.content) for r in results[1:])
+    (bench.folder / "journal.jsonl").unlink()
+    two = Scaffold(actions=2)
+    assert bench.loop(Model([turn("a", "b", "c"), turn("submit")]), two).run().reason == "done"
+    assert two.done == ["a", "b", "submit"]
 
 
 def test_waiting_for_a_provider_is_no_working_time(bench: Bench) -> None:
@@ -252,6 +300,21 @@ def test_a_providers_fault_is_raised_and_the_run_can_go_on(bench: Bench) -> None
     scaffold = Scaffold()
     assert bench.loop(Model([turn("submit")]), scaffold).run().reason == "done"
     assert scaffold.done == ["submit"]
+
+
+def test_a_picture_that_is_refused_is_left_out_and_any_other_refusal_is_the_providers(bench: Bench) -> None:
+    class Showing(Scaffold):
+        def act(self, call: ToolUse, limit_s: float) -> Act:
+            found = super().act(call, limit_s)
+            return msgspec.structs.replace(found, images=(Image("image/png", "AAAA"),) if call.input["what"] == "a" else ())
+
+    refused = ProviderError("could not process image", kind="bad_request", status=400)
+    model = Model([turn("a"), refused, turn("submit")])
+    assert bench.loop(model, Showing()).run().reason == "done"
+    assert "AAAA" in str(model.asked[1]) and "AAAA" not in str(model.asked[2])
+    (bench.folder / "journal.jsonl").unlink()
+    with pytest.raises(ProviderError):
+        bench.loop(Model([turn("b"), refused]), Showing()).run()
 
 
 def test_only_the_last_five_observations_stay_whole() -> None:

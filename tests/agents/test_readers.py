@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -73,7 +77,11 @@ def test_a_table_has_a_row_per_scaffold_model_and_settings() -> None:
         ("", 1, None, None),
         ("window=30", 2, 0.5, 1.0),
     ]
-    assert len(table(found).splitlines()) == 3 and "no run" in table(())
+    other = measure([msgspec.structs.replace(FIRST, scaffold="thin"), Stopped("time", "", Clock())])
+    lines = table(rows([(one, "window=30", 0.0), (two, "window=30", 1.0), (two, "", None), (other, "", 1.0)])).splitlines()
+    assert [line.split()[0] for line in lines if line] == ["aci", "model", "m/x", "m/x", "thin", "model", "m/x"]
+    assert lines[3].split()[1:9] == ["window=30", "2", "50", "1.5", "1.5", "0.5", "100%", "0"]
+    assert lines[3].endswith("2 open") and lines[-1].endswith("1 time") and "no run" in table(())
 
 
 def test_a_transcript_reads_as_thought_action_observation_page_by_page() -> None:
@@ -88,19 +96,85 @@ def test_a_transcript_reads_as_thought_action_observation_page_by_page() -> None
     assert "[... 300 characters ...]" in page(entries, 1, longest=100)
 
 
-def test_the_trajectory_has_what_atif_requires() -> None:
-    entries = [*run("ok", "edited"), Told("go on", "silent", Clock()), Stopped("done", "", Clock())]
+STEP = {
+    "step_id": int, "source": str, "message": str, "timestamp": str, "model_name": str, "reasoning_effort": str,
+    "reasoning_content": str, "tool_calls": list, "observation": dict, "metrics": dict, "extra": dict,
+}  # fmt: skip
+AGENT_ONLY = {"model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics"}
+METRICS = {"prompt_tokens": int, "completion_tokens": int, "cached_tokens": int, "cost_usd": float}
+TOTALS = {f"total_{k}": v for k, v in METRICS.items()} | {"total_steps": int, "extra": dict}
+
+
+def keys(found: dict[str, Any], known: dict[str, type], required: Iterable[str] = ()) -> None:
+    assert set(required) <= found.keys() <= known.keys(), found
+    assert all(type(v) is known[k] for k, v in found.items()), found
+
+
+def valid(t: dict[str, Any]) -> None:
+    """The rules of ATIF v1.4: fields and their types, which are an agent's only, numbers, times, and who answers whom."""
+    root = {"schema_version": str, "session_id": str, "agent": dict, "steps": list, "notes": str, "final_metrics": dict, "extra": dict}
+    keys(t, root, ("schema_version", "session_id", "agent", "steps"))
+    keys(t["agent"], {"name": str, "version": str, "model_name": str, "extra": dict}, ("name", "version"))
+    keys(t["final_metrics"], TOTALS)
+    assert t["schema_version"] == "ATIF-v1.4" and t["final_metrics"]["total_steps"] == len(t["steps"])
+    assert [s["step_id"] for s in t["steps"]] == list(range(1, len(t["steps"]) + 1))
+    ids = [c["tool_call_id"] for s in t["steps"] for c in s.get("tool_calls", ())]
+    assert len(set(ids)) == len(ids)
+    for step in t["steps"]:
+        keys(step, STEP, ("step_id", "source", "message"))
+        assert step["source"] in ("system", "user", "agent")
+        assert step["source"] == "agent" or not AGENT_ONLY & step.keys()
+        datetime.datetime.fromisoformat(step.get("timestamp", "2026-01-01T00:00:00Z"))
+        keys(step.get("metrics", {}), METRICS)
+        for call in step.get("tool_calls", ()):
+            keys(call, {"tool_call_id": str, "function_name": str, "arguments": dict}, ("tool_call_id", "function_name", "arguments"))
+        for result in step.get("observation", {}).get("results", ()):
+            keys(result, {"source_call_id": str, "content": str})
+            assert result["source_call_id"] in [c["tool_call_id"] for c in step["tool_calls"]]
+    assert json.loads(msgspec.json.encode(t)) == t
+
+
+def test_the_trajectory_keeps_the_rules_of_its_format() -> None:
+    first = msgspec.structs.replace(FIRST, prices="version 1", switches={"effort": "high"})
+    one, two = replied(), msgspec.structs.replace(replied(), turn=turn_of("id2", "id3"))
+    plain = msgspec.structs.replace(answered("refused"), call=ToolUse("", "run", {"text": "ls"}))
+    text = [Replied(Turn((Text("```\nls\n```"),), "end", Usage(), discarded=Usage(input=7)), Clock(30.0)), plain]
+    entries = [
+        first, one, answered("ok"), Told("go on", "silent", Clock(25.0)), two, answered("edited"),
+        Folded(3, 4000, "observations"), *text, *text, Stopped("time", "", Clock()),
+    ]  # fmt: skip
     t = trajectory(entries, "run-1")
-    assert t["schema_version"] == "ATIF-v1.4" and t["session_id"] == "run-1" and t["agent"]["version"] == "1"
-    assert [s["step_id"] for s in t["steps"]] == [1, 2, 3, 4, 5]
-    assert [s["source"] for s in t["steps"]] == ["system", "user", "agent", "agent", "user"]
+    valid(t)
+    assert [s["source"] for s in t["steps"]] == ["system", "user", "agent", "user", "agent", "system", "agent", "agent"]
     step = t["steps"][2]
-    assert step["tool_calls"][0] == {"tool_call_id": "id1", "function_name": "edit", "arguments": {"path": "/a"}}
+    assert step["tool_calls"] == [{"tool_call_id": "id1", "function_name": "edit", "arguments": {"path": "/a"}}]
     assert step["observation"]["results"][0]["source_call_id"] == "id1" and step["reasoning_content"] == "deep"
     assert step["metrics"] == {"prompt_tokens": 40, "completion_tokens": 7, "cached_tokens": 30, "cost_usd": 0.5}
-    assert t["final_metrics"]["total_prompt_tokens"] == 80 and t["final_metrics"]["total_steps"] == 5
-    assert step["timestamp"] == "2023-11-14T22:13:30.000Z"
-    msgspec.json.encode(t)
+    assert step["timestamp"] == "2023-11-14T22:13:30.000Z" and step["reasoning_effort"] == "high"
+    cut = t["steps"][4]
+    assert len(cut["tool_calls"]) == 2 and len(cut["observation"]["results"]) == 1  # the second was never carried out
+    assert "4000 characters" in t["steps"][5]["message"] and t["steps"][6]["tool_calls"][0]["tool_call_id"] == "turn_3_1"
+    assert t["final_metrics"]["total_prompt_tokens"] == 50 and t["final_metrics"]["extra"] == {"thrown_away_tokens": 14}
+    assert t["extra"]["stop"] == "time" and t["final_metrics"]["total_cost_usd"] == 1.0
+    unpriced = trajectory([FIRST, one], "run-2")
+    valid(unpriced)
+    assert "cost_usd" not in unpriced["steps"][2]["metrics"] and "total_cost_usd" not in unpriced["final_metrics"]
+
+
+@pytest.mark.parametrize(
+    ("at", "key", "value"),
+    [(0, "step_id", 2), (1, "model_name", "m"), (2, "source", "tool"), (2, "message", None), (2, "extras", {}), (0, "timestamp", "now")],
+)  # fmt: skip
+def test_what_breaks_a_rule_of_the_format_is_seen(at: int, key: str, value: object) -> None:
+    t = trajectory([FIRST, replied(), answered("ok")], "run-1")
+    valid(t)
+    t["steps"][at][key] = value
+    with pytest.raises((AssertionError, ValueError)):
+        valid(t)
+
+
+def turn_of(*ids: str) -> Turn:
+    return Turn(tuple(ToolUse(i, "edit", {}) for i in ids), "tool_use", Usage(input=10, output=5))
 
 
 def test_secrets_of_the_environment_are_scrubbed_on_write_and_nothing_else_is(tmp_path: Path) -> None:
@@ -181,6 +255,19 @@ def test_limits_name_their_owner_and_keep_their_reserve() -> None:
     assert budget.seconds_left(Used(wall=115, active=90)) == 5
     assert budget.sentence(Used(active=40)).startswith("0.02 of 0.0277778 hours working time left (task); ")
     assert Budget(()).seconds_left(Used()) == float("inf")
+
+
+def test_an_attempts_limits_lie_within_the_runs_and_the_agent_isnt_told_of_them() -> None:
+    _, bounds = read({"turns": "9", "attempt_turns": "3", "attempt_wall_hours": "2", "reserve_s": "60"}, SCAFFOLDS["thin"])
+    budget = Budget(bounds.limits(1), Used(turns=5, wall=7200))
+    assert [(m.owner, m.what, m.reserve) for m in budget.limits] == [
+        ("task", "active", 0), ("run", "turns", 0), ("attempt", "wall", 60), ("attempt", "turns", 0)
+    ]  # fmt: skip
+    assert budget.reached(Used(turns=7, wall=7200)) is None
+    assert str(budget.reached(Used(turns=8, wall=7200))) == "the attempt's limit of 3 turns"
+    assert str(budget.reached(Used(turns=9, wall=7200))) == "the run's limit of 9 turns"
+    assert str(budget.reached(Used(turns=6, wall=14341))) == "the attempt's limit of 7200 s of wall time"
+    assert "attempt" not in budget.sentence(Used(turns=5))
 
 
 def test_a_clock_goes_on_where_it_stood_and_leaves_waiting_out() -> None:

@@ -16,6 +16,7 @@ from refactorbench.agents.edit import Editor
 from refactorbench.agents.selfcheck import MOST_CASES, Case, SelfCheck
 from refactorbench.agents.thin import TOOLS, Switches, Thin, schema
 from refactorbench.catalog.models import Recipe, Runtime
+from refactorbench.errors import HarnessError
 from refactorbench.llm.protocol import ToolUse
 from refactorbench.observe.model import Check, Observation
 from refactorbench.sandbox import Limits, ScriptedSandbox, WorkerSpec
@@ -155,6 +156,10 @@ def test_more_differences_than_are_explained_are_named_and_time_is_kept(selfchec
         ((), "no case"), ((Case(),) * (MOST_CASES + 1), "more than 500"), ((Case(program="bin/sh"),), "no program of this task"),
         ((Case(stdin_base64="*"),), "no base64"), ((Case(files={"../x": ""}),), "must be relative"),
         ((Case(files={"/x": ""}),), "must be relative"), ((Case(("a\0",)),), "NUL"),
+        ((Case(files={"a": "", "a/b": ""}),), "'a/b' lies below another file"), ((Case(("\ud800",)),), "no text"),
+        ((Case(files={"x" * 256: ""}),), "longer than a file's name"), ((Case(files={"x/" * 1100 + "x": ""}),), "longer than a"),
+        ((Case(("x" * (128 << 10),)),), "longer than a program"), ((Case(("x",) * 200_000),), "longer than a program"),
+        ((Case(files={"\ud800": ""}),), "no text"),
     ],
 )  # fmt: skip
 def test_cases_that_cannot_be_run_are_refused(
@@ -163,6 +168,20 @@ def test_cases_that_cannot_be_run_are_refused(
     build(tmp_path)
     with pytest.raises(Refused, match=says):
         selfcheck.run(cases, 10, lambda: 0.0)
+
+
+def test_a_case_that_no_sandbox_can_run_is_refused_and_ends_no_run(
+    selfcheck: SelfCheck, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path)
+
+    def fail(spec: WorkerSpec, check: Check) -> Observation:
+        raise HarnessError("no room for it")
+
+    monkeypatch.setattr(selfcheck, "_sandbox", ScriptedSandbox(observe=fail))
+    with pytest.raises(Refused, match=r"case 1 can't be put to both sides now \(no room for it\)"):
+        selfcheck.run((Case(),), 10, lambda: 0.0)
+    assert not (tmp_path / "scratch" / "product").exists()
 
 
 def test_a_tree_that_is_not_built_says_what_is_missing(selfcheck: SelfCheck, tmp_path: Path) -> None:
