@@ -84,18 +84,19 @@ def compare(loaded: LoadedTask, submission: Path, digest: str, model: ChatModel)
     rubric = load_rubric(loaded)
     system = SYSTEM.format(to_stack=loaded.task.to_stack)
     question = QUESTION.format(items="\n".join(f"- {i.id}: {i.question}" for i in rubric.item))
-    told, said = [], []
+    said: list[dict[str, str]] = []
+    reasons: list[str] = []
+    usage = Usage()
     for place, names in enumerate((("submission", "solution"), ("solution", "submission"))):
         where = {"submission": submission, "solution": solution}
         trees = {"one": Tree(where[names[0]]), "two": Tree(where[names[1]])}
         case = f"The instruction that both authors had:\n\n{loaded.instruction.strip()}"
-        found = opinion(model, system, case, question, trees, Compared, f"quality/{digest}/{place}")
-        told.append(found)
-        said.append({i.id: _named(found.answer.items.get(i.id, "same"), names) for i in rubric.item})
+        answer, used = opinion(model, system, case, question, trees, Compared, f"quality/{digest}/{place}")
+        usage += used
+        reasons.append(answer.reason)
+        said.append({i.id: _named(answer.items.get(i.id, "same"), names) for i in rubric.item})
     items = {i.id: said[0][i.id] if said[0][i.id] == said[1][i.id] else "position" for i in rubric.item}
-    return Quality(
-        model.name, items, (told[0].answer.reason, told[1].answer.reason), told[0].usage + told[1].usage  # type: ignore[arg-type]
-    )  # fmt: skip
+    return Quality(model.name, items, tuple(reasons), usage)  # type: ignore[arg-type]
 
 
 def _named(side: Side, names: tuple[str, str]) -> str:

@@ -60,9 +60,10 @@ def review_wording(loaded: LoadedTask, state_a: Path, model: ChatModel) -> Wordi
     trees = {"state-a": Tree(state_a)}
     found, usage = {}, Usage()
     for c in loaded.criteria.criterion:
-        said = opinion(model, SYSTEM, case, _question(c), trees, Wording, f"wording/{loaded.task.state_a.tree_sha256}")
-        found[c.id] = said.answer
-        usage += said.usage
+        found[c.id], used = opinion(
+            model, SYSTEM, case, _question(c), trees, Wording, f"wording/{loaded.task.state_a.tree_sha256}"
+        )
+        usage += used
     return WordingReview(loaded.task.id, model.name, found, usage)
 
 

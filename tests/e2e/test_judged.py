@@ -29,6 +29,7 @@ cache_read = 0
 cache_write = 0
 output = 0
 """
+LONG = 500.0  # seconds: the command line beside others
 OUT = {"fault": {"kind": "quota", "message": "no credit is left"}}
 
 
@@ -65,13 +66,15 @@ def test_an_outage_leaves_the_run_unscored_and_resume_asks_only_what_is_missing(
     named = script(place, LOOKS, OUT)
     prices = tmp_path / "prices.toml"
     prices.write_text(PRICES)
-    done = judged.call("run", "--task", TASK, "--out", out, "--panel", "llm", "--judges", named, "--prices", prices)
+    done = judged.call(
+        "run", "--task", TASK, "--out", out, "--panel", "llm", "--judges", named, "--prices", prices, timeout=LONG
+    )
     assert done.status == 3 and "no credit is left" in done.err and result(out)["stage1"]["g"] is None
     assert 1 <= len(samples(out)) <= 3  # no more was asked than was under way
     docket = (out / "units" / "docket.json").stat().st_mtime_ns
 
     script(place, LOOKS, answer(PASS))
-    done = judged.call("run", "--resume", out)
+    done = judged.call("run", "--resume", out, timeout=LONG)
     assert done.status == 0, done.err
     assert done.last.startswith("S = 100 (panel llm-") and "; 0 of 4 criteria without a vote" in done.last
     assert "12 samples of judges, 2244 tokens, 33% of the input from a cache, 1.44 US dollars" in done.out
@@ -80,7 +83,7 @@ def test_an_outage_leaves_the_run_unscored_and_resume_asks_only_what_is_missing(
 
     kept = samples(out)
     script(place, LOOKS, answer({**PASS, "covered": []}), answer({**PASS, "covered": []}))
-    done = judged.call("ask", out, "source-clean", "2")
+    done = judged.call("ask", out, "source-clean", "2", timeout=LONG)
     assert done.status == 0, done.err
     changed = {name for name, at in samples(out).items() if kept.get(name) != at}
     assert changed == {"source-clean/1", "source-clean/1.was-1"}
@@ -122,8 +125,9 @@ def review(judged: Toy, out: Path) -> None:
 def test_a_judge_that_says_pass_to_everything_is_flagged(judged: Toy, tmp_path: Path) -> None:
     named = script(tmp_path / "s", LOOKS, answer(PASS))
     done = judged.call(
-        "run", "--task", TASK, "--out", tmp_path / "run", "--panel", "sober", "--judges", named, "--stages", "audit"
-    )
+        "run", "--task", TASK, "--out", tmp_path / "run", "--panel", "sober", "--judges", named, "--stages", "audit",
+        timeout=LONG,
+    )  # fmt: skip
     assert done.status == 3 and "FLAGGED, no vote counts" in done.out and "UNDECIDED" in done.out
 
 
@@ -134,7 +138,7 @@ def test_a_panel_is_calibrated_on_what_is_known_of_trees_beforehand(judged: Toy,
     tree = 'path = "wanting"\nby = "Ada"\nlabels = { source-clean = "fail", builds = "pass" }\n'
     labels.write_text(f'schema = "refactorbench.labels/1"\ntask = "{TASK}"\n[[tree]]\n{tree}')
     named = ("--task", TASK, "--judges", script(tmp_path / "s", LOOKS, answer(PASS)), "--labels", labels)
-    done = judged.call("calibrate", "judges", *named, "--out", tmp_path / "out")
+    done = judged.call("calibrate", "judges", *named, "--out", tmp_path / "out", timeout=LONG)
     assert done.status == 0, done.err
     assert "right: 5 of 6, 83.3% (43.6% to 97.0%); undecided: 0" in done.out
     assert "false passes: 1 of 1, 100.0%" in done.out and "on the whole too lenient" in done.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,24 +13,17 @@ from refactorbench.audit.judges.shown import Fence
 from refactorbench.audit.judges.trees import Tree
 from refactorbench.errors import HarnessError
 from refactorbench.llm.inquiry import Inquiry, opening
-from refactorbench.llm.protocol import ChatModel, Message, ToolSpec, Usage
+from refactorbench.llm.protocol import ChatModel, ToolSpec, Usage
 
 T = TypeVar("T", bound=msgspec.Struct)
 TURNS, TOKENS, READING, CAP_S = 40, 8192, 400_000, 1800.0
 ASKED_AGAIN = 2  # times that an answer which doesn't fit its shape is sent back
 
 
-class Opinion(msgspec.Struct, Generic[T], frozen=True):
-    answer: T
-    model: str
-    usage: Usage
-    messages: tuple[Message, ...]
-
-
 def opinion(
     model: ChatModel, system: str, case: str, question: str, trees: Mapping[str, Tree], kind: type[T], seed: str
-) -> Opinion[T]:
-    """Ask, and return the answer as `kind`. Raises ProviderError, and HarnessError where the model gave no such answer.
+) -> tuple[T, Usage]:
+    """Ask, and return the answer as `kind` with what it took. Raises ProviderError, and HarnessError where the model gave no such answer.
     `seed` makes the fence's word: it must hold something that nobody who wrote a tree knows."""
     looker = Looker(trees, Fence(hashlib.sha256(seed.encode()).hexdigest()[:16]), READING)
     taken: list[T] = []
@@ -54,4 +47,4 @@ def opinion(
             f"{model.name} gave no answer ({wrong[-1] if wrong else end}), so there is no opinion: ask again, or name "
             "another model"
         )
-    return Opinion(taken[0], model.name, inquiry.usage, tuple(inquiry.messages))
+    return taken[0], inquiry.usage
