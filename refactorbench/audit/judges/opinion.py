@@ -23,8 +23,8 @@ ASKED_AGAIN = 2  # times that an answer which doesn't fit its shape is sent back
 def opinion(
     model: ChatModel, system: str, case: str, question: str, trees: Mapping[str, Tree], kind: type[T], seed: str
 ) -> tuple[T, Usage]:
-    """Ask, and return the answer as `kind` with what it took. Raises ProviderError, and HarnessError where the model gave no such answer.
-    `seed` makes the fence's word: it must hold something that nobody who wrote a tree knows."""
+    """Ask, and return the answer as `kind` with what it took. Raises ProviderError, and HarnessError where the model
+    gave no such answer. `seed` makes the fence's word: it must hold something that nobody who wrote a tree knows."""
     looker = Looker(trees, Fence(hashlib.sha256(seed.encode()).hexdigest()[:16]), READING)
     taken: list[T] = []
     wrong: list[str] = []
