@@ -209,7 +209,7 @@ def test_a_command_migrates_in_a_closed_sandbox_and_a_quick_run_is_labelled(toy:
     done = toy.call("run", "--task", TASK, "--agent", f"command:{script}", "--quick", "--out", out)
     assert done.status == 0, done.err + (out / "agent.log").read_text()
     result = json.loads((out / "result.json").read_text())
-    assert result["score"]["value"] == 1.0 and result["stop"] == "done" and result["removed"] == ["target"]
+    assert result["score"]["value"] == 1.0 and result["stop"] == "done" and result["removed"] == [".git", "target"]
     assert not (out / "work").exists() and not (out / "work-home").exists()
     assert "not comparable" in done.last and not result["comparable"] and result["panel"].startswith("quick-")
     replayed = {m["id"]: m["expected"] for m in result["stage2"]["modules"]}
