@@ -95,6 +95,8 @@ class Shell:
         before = set(self._session.processes())
         self._send(f'eval "$(<{SESSION}/call)" </dev/null >|{path} 2>&1 9>&-\n__rb_done {number} $?\n')
         status, ended, lost = self._wait(number, time.monotonic() + limit_s, before)
+        if not lost and self._ending():
+            status, ended, lost = 137, "sandbox", "sandbox"
         if lost:
             self._renew(sandbox=lost == "sandbox")
         self._keep_state(number, told=not lost)
@@ -127,6 +129,15 @@ class Shell:
                 interrupts, next_interrupt = interrupts + 1, time.monotonic() + PAUSE_S
                 if interrupts * PAUSE_S > 6 * INTERRUPT_S:
                     raise HarnessError("the agent's shell does not end when it is killed (see dmesg): resume")
+
+    def _ending(self) -> bool:
+        """Whether the shell's keeper was killed: its shell may still have told an end before the sandbox goes."""
+        try:
+            fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{self._outer}/status").read_text().splitlines())
+        except (OSError, ValueError):
+            return True
+        killed = int(fields["ShdPnd"], 16) >> (SIGKILL - 1) & 1
+        return bool(killed) or "VmSize" not in fields  # what is ending has no memory any more
 
     def _over(self, number: int, deadline: float) -> Ended:
         if time.monotonic() >= deadline:
@@ -204,22 +215,30 @@ class Shell:
         self.state = ShellState(script, cwd, number, self.background())
 
     def background(self) -> tuple[str, ...]:
-        """Command lines of what runs beside the shell, seen twice so that what is just ending doesn't count."""
-        first = self._others()
-        if not first:
-            return ()
-        time.sleep(SETTLE_S)
-        second = self._others()
-        return tuple(sorted(text for pid, text in first.items() if pid in second))
+        """Command lines of what runs beside the shell, seen twice so that what is just ending doesn't count. What was
+        just started bears the shell's own line until it becomes its program: named at the later look, or at a third."""
+        seen = self._others()
+        for look in (1, 2):
+            if not seen or (look == 2 and self._line(self._inner) not in seen.values()):
+                break
+            time.sleep(SETTLE_S)
+            again = self._others()
+            seen = {pid: text for pid, text in again.items() if pid in seen}
+        return tuple(sorted(seen.values()))
 
     def _others(self) -> dict[int, str]:
         found = {}
         for pid in set(self._session.processes()) - {self._session.init, self._outer, self._inner}:
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-                if words != [b""]:
-                    found[pid] = " ".join(w.decode(errors="replace") for w in words)[:200]
+            if line := self._line(pid):
+                found[pid] = line
         return found
+
+    def _line(self, pid: int) -> str:
+        """The command line of a process, "" where it has ended."""
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            return " ".join(w.decode(errors="replace") for w in words)[:200]
+        return ""
 
     def _shown(self, path: str, number: int, stopped: bool) -> str:
         try:
