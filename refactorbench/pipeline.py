@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from refactorbench import __version__, evidence, summary
+from refactorbench import evidence, summary
 from refactorbench.agents.baselines import agent_named
 from refactorbench.agents.collect import collect
 from refactorbench.agents.protocol import AgentContext
@@ -40,7 +40,7 @@ from refactorbench.observe.executor import RESTARTS, Executor
 from refactorbench.observe.spec import base_env, worker_spec
 from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
 from refactorbench.paths import RunPaths
-from refactorbench.prepare import Prepared, make_lock, prepare
+from refactorbench.prepare import Prepared, make_lock, prepare, refuse_other_lock, refuse_other_version
 from refactorbench.progress import Progress
 from refactorbench.result import RunResult
 from refactorbench.sandbox.protocol import Worker
@@ -147,36 +147,6 @@ def run_pipeline(
         return result
     finally:
         stored.journal.close()
-
-
-def refuse_other_version(paths: RunPaths) -> None:
-    """UsageError for the lock of another version of this program, which may have other keys."""
-    version = read_json(paths.lock, dict[str, Any]).get("version")
-    if version != __version__:
-        raise UsageError(
-            f"{paths.root} was started by refactorbench {version}, this is {__version__}: its parts would not fit "
-            "together; resume it with that version, or start a new run"
-        )
-
-
-def refuse_other_lock(stored: Lock, now: Lock, paths: RunPaths) -> None:
-    """A run is resumed only under the versions it started with. The number of jobs may change, and whether the checkout
-    has uncommitted changes: what counts of it has digests of its own."""
-    one, two = flat(msgspec.to_builtins(stored)), flat(msgspec.to_builtins(now))
-    changed = sorted(k for k in {*one, *two} - {"options.jobs", "dirty"} if one.get(k) != two.get(k))
-    if changed:
-        what = ", ".join(f"{k} ({str(one.get(k))[:60]} -> {str(two.get(k))[:60]})" for k in changed)
-        raise UsageError(
-            f"{paths.root} was started with another {what}: its parts would not fit together, start a new run"
-        )
-
-
-def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, with dotted keys."""
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        found |= flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {prefix + key: inner}
-    return found
 
 
 class Run:

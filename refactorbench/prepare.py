@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,11 +24,13 @@ from refactorbench.catalog.recordings import Recording, load_recording
 from refactorbench.catalog.sources import fetch_state_a, tree_path
 from refactorbench.errors import HarnessError, TaskError, ToolMissing, UsageError
 from refactorbench.hashing import sha256_file, tree_digest, walk
+from refactorbench.journal import read_json
 from refactorbench.llm.models import check_credentials
 from refactorbench.llm.prices import PriceTable
 from refactorbench.observe.executor import EXECUTOR_VERSION
 from refactorbench.observe.spec import find_library
 from refactorbench.options import QUICK_ONE_IN, Lock, RunOptions
+from refactorbench.paths import RunPaths
 from refactorbench.sandbox.bubblewrap import BubblewrapSandbox
 from refactorbench.sandbox.need import need
 from refactorbench.sandbox.protocol import Sandbox
@@ -237,3 +240,33 @@ def make_lock(p: Prepared, options: RunOptions) -> Lock:
         toolchain={**p.reference_tools.versions, **p.target_tools.versions},
         options=options,
     )
+
+
+def refuse_other_version(paths: RunPaths) -> None:
+    """UsageError for the lock of another version of this program, which may have other keys."""
+    version = read_json(paths.lock, dict[str, Any]).get("version")
+    if version != __version__:
+        raise UsageError(
+            f"{paths.root} was started by refactorbench {version}, this is {__version__}: its parts would not fit "
+            "together; resume it with that version, or start a new run"
+        )
+
+
+def refuse_other_lock(stored: Lock, now: Lock, paths: RunPaths) -> None:
+    """A run is resumed only under the versions it started with. The number of jobs may change, and whether the checkout
+    has uncommitted changes: what counts of it has digests of its own."""
+    one, two = flat(msgspec.to_builtins(stored)), flat(msgspec.to_builtins(now))
+    changed = sorted(k for k in {*one, *two} - {"options.jobs", "dirty"} if one.get(k) != two.get(k))
+    if changed:
+        what = ", ".join(f"{k} ({str(one.get(k))[:60]} -> {str(two.get(k))[:60]})" for k in changed)
+        raise UsageError(
+            f"{paths.root} was started with another {what}: its parts would not fit together, start a new run"
+        )
+
+
+def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, with dotted keys."""
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found |= flat(inner, f"{prefix}{key}.") if isinstance(inner, dict) else {prefix + key: inner}
+    return found

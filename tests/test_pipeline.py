@@ -13,7 +13,8 @@ from refactorbench import __version__
 from refactorbench.errors import HarnessError, UsageError
 from refactorbench.journal import write_json
 from refactorbench.paths import RunPaths
-from refactorbench.pipeline import Stored, refuse_other_lock, refuse_other_version
+from refactorbench.pipeline import Stored
+from refactorbench.prepare import refuse_other_lock, refuse_other_version
 
 
 class Value(msgspec.Struct, frozen=True):

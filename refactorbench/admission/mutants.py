@@ -213,10 +213,10 @@ class Session:
         self.plans = plans(loaded.briefs, panel, module, loaded.task.limits, request.seed)
 
     def run(self, journal: Journal) -> MutantsResult:
-        todo = [name for name in self.searches() if self.missing(journal, name)]
-        if todo:
+        unfinished = [name for name in self.searches() if self.missing(journal, name)]
+        if unfinished:
             recording = self.recording()  # also where only verifiers are asked for: it shows that the build is State A
-        for name in todo:
+        for name in unfinished:
             stream = recording if name == RECORDING else self.hunted(name)
             order = shuffled(len(stream), self.request.seed) if name == RECORDING else list(range(len(stream)))
             self.search(journal, name, stream, order)
@@ -277,7 +277,7 @@ class Session:
         return lambda done: self.progress.tick(what, done, total)
 
     def search(self, journal: Journal, name: str, stream: Stream, order: list[int]) -> None:
-        todo = [(k, m) for k, m in self.chosen if journal.done(f"{name}/{m.id}") is None]
+        unfinished = [(k, m) for k, m in self.chosen if journal.done(f"{name}/{m.id}") is None]
         running: set[Executor] = set()
 
         def stop() -> None:
@@ -285,12 +285,12 @@ class Session:
                 worker.interrupt()
 
         done = in_order(
-            lambda km: first_contact(km[0], stream, order, self.target, running), todo, self.request.jobs, stop
+            lambda km: first_contact(km[0], stream, order, self.target, running), unfinished, self.request.jobs, stop
         )
         with contextlib.closing(done):  # type: ignore[type-var]
             for n, ((_, mutant), contact) in enumerate(done, 1):
                 journal.append(Record(f"{name}/{mutant.id}", time.time(), msgspec.to_builtins(contact)))
-                self.progress.tick(f"{name}: mutants", n, len(todo))
+                self.progress.tick(f"{name}: mutants", n, len(unfinished))
 
     def result(self, journal: Journal) -> MutantsResult:
         def contact(name: str, mutant: str) -> Contact | None:

@@ -154,10 +154,10 @@ class Shell:
         children: dict[int, list[int]] = {}
         for pid, (parent, _) in processes.items():
             children.setdefault(parent, []).append(pid)
-        todo = [pid for pid in children.get(self._inner, []) if pid not in before]
-        while todo:
-            pid = todo.pop()
-            todo += children.get(pid, [])
+        queue = [pid for pid in children.get(self._inner, []) if pid not in before]
+        while queue:
+            pid = queue.pop()
+            queue += children.get(pid, [])
             self._session.signal(pid, SIGINT if times == 0 else SIGKILL)
         if times % 5 == 0 or times * PAUSE_S >= INTERRUPT_S:
             self._session.signal(self._inner, SIGINT if times * PAUSE_S < INTERRUPT_S else SIGKILL)
